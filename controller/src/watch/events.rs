@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_lite::{AsyncBufReadExt as _, StreamExt as _};
+use futures_lite::{AsyncBufRead, AsyncBufReadExt as _, StreamExt as _};
 use kube::api::{ListParams, WatchParams};
 use kube::core::{ApiResource, DynamicObject, ListMeta, Request, WatchEvent};
 use kube::runtime::watcher::{self, Event};
@@ -80,6 +80,7 @@ struct Reader {
     /// Makes the requests.
     requests: Request,
     field_selector: Option<String>,
+    /// Objects in a page of a list.
     page_size: u32,
     /// The resource version from which a watch continues. Without one, all objects are listed.
     version: Option<String>,
@@ -144,15 +145,19 @@ impl Reader {
     /// Reads a list, page by page. Returns its resource version.
     async fn list(&mut self) -> Result<String, Stop> {
         self.send(Event::Init).await?;
-        let mut params = ListParams {
-            field_selector: self.field_selector.clone(),
-            limit: Some(self.page_size),
-            ..ListParams::default()
-        };
+        let mut continue_token = None;
         loop {
-            let metadata = self.read_page(&params).await?;
-            params.continue_token = metadata.continue_.filter(|token| !token.is_empty());
-            if params.continue_token.is_none() {
+            let page = self.request_page(continue_token).await?;
+            let metadata = match self.read_page(page).await {
+                Ok(metadata) => metadata,
+                Err(stop) => {
+                    // The API server gives up a response that takes more than a minute.
+                    self.page_size = shorter(self.page_size);
+                    return Err(stop);
+                }
+            };
+            continue_token = metadata.continue_.filter(|token| !token.is_empty());
+            if continue_token.is_none() {
                 let version = metadata.resource_version.filter(|it| !it.is_empty());
                 let version = version.ok_or(watcher::Error::NoResourceVersion)?;
                 self.version = Some(version.clone());
@@ -162,44 +167,63 @@ impl Reader {
         }
     }
 
-    /// Reads a page, and returns the metadata of the list.
-    async fn read_page(&self, params: &ListParams) -> Result<ListMeta, Stop> {
-        let failed = |error| Stop::Failed(watcher::Error::InitialListFailed(error));
-        let request = self.requests.list(params);
-        let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
+    /// Requests the first page, or the one that a token continues with.
+    async fn request_page(
+        &self,
+        continue_token: Option<String>,
+    ) -> Result<impl AsyncBufRead + use<>, Stop> {
+        let params = ListParams {
+            field_selector: self.field_selector.clone(),
+            limit: Some(self.page_size),
+            continue_token,
+            ..ListParams::default()
+        };
+        let request = self.requests.list(&params);
+        let request = request.map_err(|error| list_failed(kube::Error::BuildRequest(error)))?;
         let body = self.client.request_stream(request).await;
-        let mut body = pin!(body.map_err(failed)?);
-        let unreadable = |error: NotAList| failed(kube::Error::Service(error.into()));
+        body.map_err(list_failed)
+    }
+
+    /// Reads a page, and returns the metadata of the list.
+    async fn read_page(&self, body: impl AsyncBufRead) -> Result<ListMeta, Stop> {
+        let mut body = pin!(body);
+        let unreadable = |error: NotAList| list_failed(kube::Error::Service(error.into()));
         let mut list = ListParser::default();
         let mut parsed = VecDeque::new();
+        let mut parsed_bytes: usize = 0;
         let mut enough = PARSED_AT_ONCE;
         loop {
             let bytes = body.fill_buf().await;
-            let bytes = bytes.map_err(|error| failed(kube::Error::Service(error.into())))?;
+            let bytes = bytes.map_err(|error| list_failed(kube::Error::Service(error.into())))?;
             let count = bytes.len();
             list.receive(bytes);
-            body.consume(count);
+            body.as_mut().consume(count);
             let is_end = count == 0;
             if list.unparsed() < enough && !is_end {
                 continue;
             }
             while let Some(object) = list.next().map_err(unreadable)? {
-                parsed.push_back(Event::InitApply(object));
+                parsed_bytes = parsed_bytes.saturating_add(object.bytes());
+                parsed.push_back(object);
             }
             // The rest is parsed again once more of it is there, of a large object once it has doubled.
             enough = PARSED_AT_ONCE.max(2 * list.unparsed());
-            // Without waiting for the receiver: the API server would give up a response that is read slowly.
-            let sent_now = self.events.capacity().min(parsed.len());
-            for event in parsed.drain(..sent_now) {
-                self.send(event).await?;
+            // The API server would give up a response that is read slowly, so the receiver is only waited for
+            // once much is parsed.
+            while self.events.capacity() > 0 || parsed_bytes > PARSED_AHEAD {
+                let Some(object) = parsed.pop_front() else {
+                    break;
+                };
+                parsed_bytes = parsed_bytes.saturating_sub(object.bytes());
+                self.send(Event::InitApply(object)).await?;
             }
             if is_end {
                 break;
             }
         }
         let metadata = list.finish().map_err(unreadable)?;
-        for event in parsed {
-            self.send(event).await?;
+        for object in parsed {
+            self.send(Event::InitApply(object)).await?;
         }
         Ok(metadata)
     }
@@ -273,6 +297,15 @@ fn of_event(error: kube::Error) -> kube::Error {
     }
 }
 
+fn list_failed(error: kube::Error) -> Stop {
+    Stop::Failed(watcher::Error::InitialListFailed(error))
+}
+
+/// The size of pages after one broke off: a tenth, unless that is short.
+fn shorter(page_size: u32) -> u32 {
+    (page_size / 10).max(SHORT_PAGE).min(page_size)
+}
+
 /// Objects in a page of a list.
 fn page_size(resource: &ApiResource) -> u32 {
     match &*resource.kind {
@@ -281,12 +314,17 @@ fn page_size(resource: &ApiResource) -> u32 {
     }
 }
 
-/// More than most clusters have of any kind, so that a list is one page. An API server copies the objects
-/// of a page before it sends the first of them: of all kinds at once at the start, while this process
-/// reads shorter lists, but of each further page while it waits.
+/// More than most clusters have of any kind, so that a list is one page. An API server prepares a whole
+/// page before it sends any of it. At the start it does that for all kinds at once, while this process
+/// reads the short lists; for each further page, this process would wait. Each page has to arrive within
+/// the minute that an API server takes at most for a request.
 const PAGE: u32 = 50_000;
-/// Events that are read ahead, besides those of the page at hand.
+/// `kube`'s default.
+const SHORT_PAGE: u32 = 500;
+/// Events that are read ahead.
 const READ_AHEAD: usize = 1_000;
+/// Bytes of objects of a list that are parsed ahead besides: of some ten thousand routes.
+const PARSED_AHEAD: usize = 16 * 1024 * 1024;
 /// For objects of up to 1 MiB, of which there are two pages in memory.
 const LARGE_OBJECTS: u32 = 100;
 /// Bytes of a list that are parsed at once: several objects, since that of which a part is missing is

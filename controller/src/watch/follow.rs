@@ -187,17 +187,13 @@ impl Follower {
         let mut next = Some(first);
         let mut taken = 0;
         while let Some((received, event)) = next {
-            match event {
-                Ok(event) => {
-                    self.progress.received = Some(received);
-                    let outcome = self.take(event, resource).await?;
-                    self.progress.received = None;
-                    if matches!(outcome, WatchOutcome::Restart) {
-                        return Ok(outcome);
-                    }
-                }
+            let event = match event {
+                Ok(event) => event,
                 Err(error) => return self.fail(&error).await,
-            }
+            };
+            self.progress.received = Some(received);
+            self.take(event, resource).await?;
+            self.progress.received = None;
             taken += 1;
             next = (taken < TAKEN_AT_ONCE).then(|| events.try_next()).flatten();
         }
@@ -208,12 +204,12 @@ impl Follower {
         &mut self,
         event: Event<Raw>,
         resource: &ApiResource,
-    ) -> Result<WatchOutcome, ReceiverClosed> {
+    ) -> Result<(), ReceiverClosed> {
         match event {
             Event::Init => {
                 self.progress.unlisted = Some(self.progress.known.keys().cloned().collect());
                 self.progress.listed_scope.clone_from(&self.progress.scope);
-                return Ok(WatchOutcome::Continue);
+                return Ok(());
             }
             Event::InitApply(raw) => {
                 if let Some(unlisted) = &mut self.progress.unlisted
@@ -223,20 +219,20 @@ impl Follower {
                 }
                 self.upsert(raw, resource).await?;
                 // The list may still fail.
-                return Ok(WatchOutcome::Continue);
+                return Ok(());
             }
             Event::InitDone => {
                 self.listed().await?;
                 self.recovered();
                 // The watch may still fail: if each did, there would be a list after each short wait.
-                return Ok(WatchOutcome::Continue);
+                return Ok(());
             }
             Event::Apply(raw) => self.upsert(raw, resource).await?,
             Event::Delete(raw) => self.delete(&raw.name()).await?,
         }
         self.progress.backoff.reset();
         self.recovered();
-        Ok(WatchOutcome::Continue)
+        Ok(())
     }
 
     fn recovered(&mut self) {
@@ -249,6 +245,7 @@ impl Follower {
     /// The end of a list: objects missing in it were deleted.
     async fn listed(&mut self) -> Result<(), ReceiverClosed> {
         for name in self.progress.unlisted.take().unwrap_or_default() {
+            // Objects of namespaces that were deselected meanwhile are gone already.
             if self.progress.known.contains_key(&name) {
                 self.delete(&name).await?;
             }
@@ -458,7 +455,8 @@ fn describe(error: &watcher::Error) -> String {
 
 /// Interval of lists for newly selected namespaces.
 const RELIST_INTERVAL: Duration = Duration::from_secs(1);
-/// Events that are taken before anything else is looked at.
+/// Events that are taken before anything else is looked at, which costs as much as some events; a change
+/// of the selected namespaces waits for no more than these.
 const TAKEN_AT_ONCE: usize = 64;
 /// Invalid objects of a kind that are logged individually.
 const LOGGED: usize = 100;

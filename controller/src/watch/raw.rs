@@ -47,6 +47,12 @@ impl Raw {
         admit::parse_fields(&self.text).unwrap_or_default()
     }
 
+    /// Size of what is kept of it.
+    pub(super) fn bytes(&self) -> usize {
+        let status = self.status.as_ref().map_or("", |status| status.get());
+        self.text.len() + status.len()
+    }
+
     /// The resource version, if it has any.
     pub(super) fn resource_version(&self) -> Option<String> {
         let version = &self.head.resource_version;

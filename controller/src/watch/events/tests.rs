@@ -87,6 +87,11 @@ async fn nothing_is_requested_before_the_start() {
     assert!(events.next().await.is_some());
 }
 
+/// Whether a path has a parameter.
+fn has(path: &str, parameter: &str) -> bool {
+    path.split(['?', '&']).any(|it| it == parameter)
+}
+
 /// A response in parts: text, or that the connection breaks.
 struct Script {
     status: StatusCode,
@@ -254,7 +259,7 @@ async fn an_object_can_be_larger_than_what_is_parsed_at_once() {
 
 /// The API server would give up a response that is read slowly.
 #[tokio::test]
-async fn a_page_is_read_to_its_end_without_a_reader_of_its_events() {
+async fn a_short_page_is_read_to_its_end_without_a_reader_of_its_events() {
     let count = 2 * READ_AHEAD;
     let names: Vec<String> = (0..count).map(|number| number.to_string()).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -282,6 +287,46 @@ async fn a_page_is_read_to_its_end_without_a_reader_of_its_events() {
     expect(&mut events, &["list"]).await;
     for name in names {
         expect(&mut events, &[&format!("listed {name}")]).await;
+    }
+    expect(&mut events, &["listed all"]).await;
+}
+
+#[tokio::test]
+async fn what_is_parsed_of_a_long_page_is_bounded() {
+    let text = "a".repeat(PARSED_AT_ONCE);
+    let parsed_ahead = PARSED_AHEAD / PARSED_AT_ONCE;
+    let count = READ_AHEAD + 2 * parsed_ahead;
+    let received = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&received);
+    let server = tower::service_fn(move |_: Request<Body>| {
+        let (counter, text) = (Arc::clone(&counter), text.clone());
+        let items = (0..count).map(move |number| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            let comma = if number == 0 { "" } else { "," };
+            let mut object = object(&number.to_string(), "1");
+            object["data"] = json!(text);
+            format!("{comma}{object}")
+        });
+        let begin = r#"{"metadata": {"resourceVersion": "5"}, "items": ["#.to_owned();
+        let parts = [begin].into_iter().chain(items).chain(["]}".to_owned()]);
+        let parts = parts.map(|part| Ok::<_, Infallible>(Frame::data(Bytes::from(part))));
+        async { Ok::<_, Infallible>(Response::new(StreamBody::new(stream::iter(parts)))) }
+    });
+    let client = Client::new(server, "default");
+    let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
+    let mut events = Events::new(&client, &resource, None);
+    events.resume();
+    let received = || received.load(Ordering::Relaxed);
+    let mut before = None;
+    while before != Some(received()) {
+        before = Some(received());
+        settle().await;
+    }
+    let ahead = READ_AHEAD + parsed_ahead;
+    assert!((ahead - 10..ahead + 10).contains(&received()), "{before:?}");
+    expect(&mut events, &["list"]).await;
+    for number in 0..count {
+        expect(&mut events, &[&format!("listed {number}")]).await;
     }
     expect(&mut events, &["listed all"]).await;
 }
@@ -319,8 +364,8 @@ async fn a_watch_follows_the_last_page_and_continues_after_its_end() {
     let [first, second, watch, resumed] = &*paths else {
         panic!("{paths:?}");
     };
-    assert!(first.contains("limit=5000") && !first.contains("continue"));
-    assert!(second.contains("limit=5000") && second.contains("continue=more"));
+    assert!(has(first, "limit=50000") && !first.contains("continue"));
+    assert!(has(second, "limit=50000") && has(second, "continue=more"));
     assert!(watch.contains("resourceVersion=5"), "{watch}");
     assert!(resumed.contains("resourceVersion=9"), "{resumed}");
     for watch in [watch, resumed] {
@@ -341,12 +386,17 @@ async fn a_list_that_breaks_off_starts_again() {
         text.truncate(text.len() / 2);
         Script::of([text])
     };
-    let (mut events, _) = scripted(vec![part().breaks(), part(), whole()]);
-    for _ in 0..2 {
+    let (mut events, paths) = scripted(vec![part().breaks(), part(), part().breaks(), whole()]);
+    for _ in 0..3 {
         expect(&mut events, &["list", "list failed"]).await;
         events.resume();
     }
     expect(&mut events, &["list", "listed one", "listed all"]).await;
+    // Each of a tenth, in case that it took too long.
+    let limits = ["limit=50000", "limit=5000", "limit=500", "limit=500"];
+    for (path, limit) in made(&paths).iter().zip(limits) {
+        assert!(has(path, limit), "{path}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

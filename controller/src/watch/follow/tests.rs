@@ -58,6 +58,47 @@ async fn a_list_is_not_complete_for_a_namespace_that_was_deselected_meanwhile() 
     assert_eq!(follower.reports.scope_listed(kind), Some(scope_of(&["a"])));
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_deselected_during_a_list_is_deleted_once() {
+    let (scope, scopes) = watch::channel(Some(scope_of(&["a", "b"])));
+    let (sender, mut changes) = mpsc::channel(8);
+    let (service, mut follower) = follower(scopes, sender);
+    let Service::Served(resource) = &*service.borrow() else {
+        panic!("it is served");
+    };
+    follower
+        .rescope(Instant::now())
+        .await
+        .expect("it is received");
+    let names = [("a", "deleted"), ("a", "kept"), ("b", "deselected")];
+    let names = names.map(|(namespace, name)| ObjectName::new(namespace, name));
+    let known = names
+        .iter()
+        .map(|name| (name.clone(), Uid::of(&Raw::default())));
+    follower.progress.known.extend(known);
+    let kept = r#"{"metadata": {"namespace": "a", "name": "kept"}}"#;
+    let kept = Event::InitApply(serde_json::from_str(kept).expect("an object"));
+    for event in [Event::Init, kept, Event::InitDone] {
+        follower
+            .take(event, resource)
+            .await
+            .expect("it is received");
+        scope.send_replace(Some(scope_of(&["a"])));
+        follower
+            .rescope(Instant::now())
+            .await
+            .expect("it is received");
+    }
+    let deleted = std::iter::from_fn(|| changes.try_recv().ok()).filter_map(|change| {
+        let ChangeKind::Delete(name) = change.what else {
+            return None;
+        };
+        Some(name)
+    });
+    let [missing, _, deselected] = names;
+    assert_eq!(deleted.collect::<Vec<_>>(), [deselected, missing]);
+}
+
 /// Otherwise there would be a list after each short wait.
 #[tokio::test(start_paused = true)]
 async fn waits_grow_while_each_watch_fails_after_its_list() {
