@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_lite::{AsyncBufRead, AsyncBufReadExt as _, StreamExt as _};
@@ -32,20 +33,23 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Lists and watches once it is [resumed](Self::resume).
+    /// Lists and watches once it is [resumed](Self::resume). `shortened` is how often pages of this kind
+    /// were shortened.
     pub(super) fn new(
         client: &Client,
         resource: &ApiResource,
         field_selector: Option<&str>,
+        shortened: &Arc<AtomicU32>,
     ) -> Self {
-        let page_size = page_size(resource);
-        let (sender, receiver) = mpsc::channel(READ_AHEAD.min(page_size as usize));
+        let longest_page = longest_page(resource);
+        let (sender, receiver) = mpsc::channel(READ_AHEAD.min(longest_page as usize));
         let resume = Arc::new(Notify::new());
         let reader = Reader {
             client: client.clone(),
             requests: Request::new(DynamicObject::url_path(resource, None)),
             field_selector: field_selector.map(str::to_owned),
-            page_size,
+            longest_page,
+            shortened: Arc::clone(shortened),
             version: None,
             events: sender,
             resume: Arc::clone(&resume),
@@ -81,7 +85,10 @@ struct Reader {
     requests: Request,
     field_selector: Option<String>,
     /// Objects in a page of a list.
-    page_size: u32,
+    longest_page: u32,
+    /// How often pages became a tenth as long, since one did not arrive. It outlives this reader: otherwise
+    /// each list would begin with such a page again.
+    shortened: Arc<AtomicU32>,
     /// The resource version from which a watch continues. Without one, all objects are listed.
     version: Option<String>,
     events: mpsc::Sender<Read>,
@@ -147,12 +154,14 @@ impl Reader {
         self.send(Event::Init).await?;
         let mut continue_token = None;
         loop {
-            let page = self.request_page(continue_token).await?;
-            let metadata = match self.read_page(page).await {
+            let requested = Instant::now();
+            let metadata = match self.page(continue_token).await {
                 Ok(metadata) => metadata,
                 Err(stop) => {
-                    // The API server gives up a response that takes more than a minute.
-                    self.page_size = shorter(self.page_size);
+                    // The API server may have failed to prepare or send so many objects in time.
+                    if requested.elapsed() >= LONG_WAIT {
+                        self.shortened.fetch_add(1, Ordering::Relaxed);
+                    }
                     return Err(stop);
                 }
             };
@@ -167,14 +176,25 @@ impl Reader {
         }
     }
 
-    /// Requests the first page, or the one that a token continues with.
+    /// The first page, or the one that a token continues with. Returns the metadata of the list.
+    async fn page(&self, continue_token: Option<String>) -> Result<ListMeta, Stop> {
+        let body = self.request_page(continue_token).await?;
+        self.read_page(body).await
+    }
+
+    /// Objects in the next page.
+    fn page_size(&self) -> u32 {
+        let shortened = self.shortened.load(Ordering::Relaxed);
+        (self.longest_page / 10_u32.pow(shortened.min(2))).max(SHORTEST_PAGE)
+    }
+
     async fn request_page(
         &self,
         continue_token: Option<String>,
     ) -> Result<impl AsyncBufRead + use<>, Stop> {
         let params = ListParams {
             field_selector: self.field_selector.clone(),
-            limit: Some(self.page_size),
+            limit: Some(self.page_size()),
             continue_token,
             ..ListParams::default()
         };
@@ -184,7 +204,6 @@ impl Reader {
         body.map_err(list_failed)
     }
 
-    /// Reads a page, and returns the metadata of the list.
     async fn read_page(&self, body: impl AsyncBufRead) -> Result<ListMeta, Stop> {
         let mut body = pin!(body);
         let unreadable = |error: NotAList| list_failed(kube::Error::Service(error.into()));
@@ -301,13 +320,8 @@ fn list_failed(error: kube::Error) -> Stop {
     Stop::Failed(watcher::Error::InitialListFailed(error))
 }
 
-/// The size of pages after one broke off: a tenth, unless that is short.
-fn shorter(page_size: u32) -> u32 {
-    (page_size / 10).max(SHORT_PAGE).min(page_size)
-}
-
-/// Objects in a page of a list.
-fn page_size(resource: &ApiResource) -> u32 {
+/// Objects in a page of a list, unless such pages do not arrive.
+fn longest_page(resource: &ApiResource) -> u32 {
     match &*resource.kind {
         "ConfigMap" | "Secret" => LARGE_OBJECTS,
         _ => PAGE,
@@ -319,8 +333,10 @@ fn page_size(resource: &ApiResource) -> u32 {
 /// reads the short lists; for each further page, this process would wait. Each page has to arrive within
 /// the minute that an API server takes at most for a request.
 const PAGE: u32 = 50_000;
-/// `kube`'s default.
-const SHORT_PAGE: u32 = 500;
+/// An API server that cannot send these in a minute has other problems.
+const SHORTEST_PAGE: u32 = 10;
+/// A page that fails sooner is not too long: the API server cannot be reached, or refuses the request.
+const LONG_WAIT: Duration = Duration::from_secs(1);
 /// Events that are read ahead.
 const READ_AHEAD: usize = 1_000;
 /// Bytes of objects of a list that are parsed ahead besides: of some ten thousand routes.

@@ -5,6 +5,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use kube::Client;
@@ -63,6 +64,8 @@ pub(super) struct Progress {
     scope: Option<Scope>,
     /// The namespaces of which the list in progress reports all objects.
     listed_scope: Option<Scope>,
+    /// How often pages of its lists were shortened.
+    shortened: Arc<AtomicU32>,
     backoff: Backoff,
     /// End of the pause after an error.
     paused_until: Option<Instant>,
@@ -140,7 +143,8 @@ impl Follower {
 
     /// Lists and watches, until the kind is served differently, or a new list is needed.
     async fn follow(&mut self, resource: &ApiResource) -> Result<(), ReceiverClosed> {
-        let mut events = Events::new(&self.client, resource, self.kind.field_selector);
+        let (selector, shortened) = (self.kind.field_selector, &self.progress.shortened);
+        let mut events = Events::new(&self.client, resource, selector, shortened);
         if self.progress.paused_until.is_none() {
             events.resume();
         }

@@ -32,7 +32,10 @@ fn events(status: StatusCode) -> (Events, Arc<AtomicUsize>) {
     });
     let client = Client::new(server, "default");
     let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
-    (Events::new(&client, &resource, None), requests)
+    (
+        Events::new(&client, &resource, None, &Arc::default()),
+        requests,
+    )
 }
 
 /// Lets every task run until it waits.
@@ -169,7 +172,7 @@ fn scripted(scripts: Vec<Script>) -> (Events, Arc<Mutex<Vec<String>>>) {
     });
     let client = Client::new(server, "default");
     let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
-    let events = Events::new(&client, &resource, Some("type!=none"));
+    let events = Events::new(&client, &resource, Some("type!=none"), &Arc::default());
     events.resume();
     (events, paths)
 }
@@ -281,7 +284,7 @@ async fn a_short_page_is_read_to_its_end_without_a_reader_of_its_events() {
     });
     let client = Client::new(server, "default");
     let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
-    let mut events = Events::new(&client, &resource, None);
+    let mut events = Events::new(&client, &resource, None, &Arc::default());
     events.resume();
     is_read.recv().await.expect("the response is read");
     expect(&mut events, &["list"]).await;
@@ -293,9 +296,9 @@ async fn a_short_page_is_read_to_its_end_without_a_reader_of_its_events() {
 
 #[tokio::test]
 async fn what_is_parsed_of_a_long_page_is_bounded() {
-    let text = "a".repeat(PARSED_AT_ONCE);
-    let parsed_ahead = PARSED_AHEAD / PARSED_AT_ONCE;
-    let count = READ_AHEAD + 2 * parsed_ahead;
+    let text = "a".repeat(8 * PARSED_AT_ONCE);
+    let parsed_ahead = PARSED_AHEAD / text.len();
+    let count = READ_AHEAD + parsed_ahead + 30;
     let received = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&received);
     let server = tower::service_fn(move |_: Request<Body>| {
@@ -304,7 +307,9 @@ async fn what_is_parsed_of_a_long_page_is_bounded() {
             counter.fetch_add(1, Ordering::Relaxed);
             let comma = if number == 0 { "" } else { "," };
             let mut object = object(&number.to_string(), "1");
-            object["data"] = json!(text);
+            if number >= READ_AHEAD {
+                object["data"] = json!(text);
+            }
             format!("{comma}{object}")
         });
         let begin = r#"{"metadata": {"resourceVersion": "5"}, "items": ["#.to_owned();
@@ -314,7 +319,7 @@ async fn what_is_parsed_of_a_long_page_is_bounded() {
     });
     let client = Client::new(server, "default");
     let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
-    let mut events = Events::new(&client, &resource, None);
+    let mut events = Events::new(&client, &resource, None, &Arc::default());
     events.resume();
     let received = || received.load(Ordering::Relaxed);
     let mut before = None;
@@ -392,9 +397,65 @@ async fn a_list_that_breaks_off_starts_again() {
         events.resume();
     }
     expect(&mut events, &["list", "listed one", "listed all"]).await;
-    // Each of a tenth, in case that it took too long.
-    let limits = ["limit=50000", "limit=5000", "limit=500", "limit=500"];
-    for (path, limit) in made(&paths).iter().zip(limits) {
+    for path in &made(&paths)[..3] {
+        assert!(has(path, "limit=50000"), "{path}");
+    }
+}
+
+/// An API server gives up a request after a minute, before its response or in the middle.
+#[tokio::test(start_paused = true)]
+async fn pages_that_do_not_arrive_in_time_become_shorter() {
+    let paths = Arc::new(Mutex::new(Vec::new()));
+    let requests = Arc::clone(&paths);
+    let server = tower::service_fn(move |request: Request<Body>| {
+        requests
+            .lock()
+            .expect("no panic")
+            .push(request.uri().to_string());
+        let number = requests.lock().expect("no panic").len();
+        async move {
+            let begin = Frame::data(Bytes::from(r#"{"items": ["#));
+            let end = stream::once_future(async move {
+                if number == 2 {
+                    sleep(Duration::from_mins(1)).await;
+                }
+                Err(std::io::Error::other("connection reset"))
+            });
+            if number == 1 {
+                sleep(Duration::from_mins(1)).await;
+            }
+            let status = match number {
+                1 => StatusCode::GATEWAY_TIMEOUT,
+                3 => StatusCode::FORBIDDEN,
+                _ => StatusCode::OK,
+            };
+            let body = StreamBody::new(stream::iter([Ok(begin)]).chain(end));
+            let response = Response::builder().status(status).body(body);
+            Ok::<_, Infallible>(response.expect("a response"))
+        }
+    });
+    let client = Client::new(server, "default");
+    let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
+    let shortened = Arc::default();
+    let mut events = Events::new(&client, &resource, None, &shortened);
+    for _ in 0..4 {
+        events.resume();
+        expect(&mut events, &["list", "list failed"]).await;
+    }
+    // Its receiver lists again with new events.
+    let mut events = Events::new(&client, &resource, None, &shortened);
+    events.resume();
+    expect(&mut events, &["list", "list failed"]).await;
+    let paths = made(&paths);
+    let limits = [
+        "limit=50000",
+        "limit=5000",
+        "limit=500",
+        "limit=500",
+        "limit=500",
+    ];
+    assert_eq!(paths.len(), limits.len());
+    for (path, limit) in paths.iter().zip(limits) {
         assert!(has(path, limit), "{path}");
     }
 }
