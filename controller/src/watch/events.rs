@@ -84,7 +84,7 @@ struct Reader {
     /// Makes the requests.
     requests: Request,
     field_selector: Option<String>,
-    /// Objects in a page of a list.
+    /// Objects in a page of a list, until pages are shortened.
     longest_page: u32,
     /// How often pages became a tenth as long, since one did not arrive. It outlives this reader: otherwise
     /// each list would begin with such a page again.
@@ -159,7 +159,7 @@ impl Reader {
                 Ok(metadata) => metadata,
                 Err(stop) => {
                     // The API server may have failed to prepare or send so many objects in time.
-                    if requested.elapsed() >= LONG_WAIT {
+                    if matches!(stop, Stop::Failed(_)) && requested.elapsed() >= LONG_WAIT {
                         self.shortened.fetch_add(1, Ordering::Relaxed);
                     }
                     return Err(stop);
@@ -182,10 +182,14 @@ impl Reader {
         self.read_page(body).await
     }
 
-    /// Objects in the next page.
+    /// Objects in the next page: a hundredth of the longest page at least.
     fn page_size(&self) -> u32 {
-        let shortened = self.shortened.load(Ordering::Relaxed);
-        (self.longest_page / 10_u32.pow(shortened.min(2))).max(SHORTEST_PAGE)
+        let divisor = match self.shortened.load(Ordering::Relaxed) {
+            0 => 1,
+            1 => 10,
+            _ => 100,
+        };
+        (self.longest_page / divisor).max(SHORTEST_PAGE)
     }
 
     async fn request_page(
