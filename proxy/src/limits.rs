@@ -433,10 +433,6 @@ pub const JWKS_TIMEOUT: Duration = Duration::from_secs(5);
 pub const JWKS_RETRY: Duration = Duration::from_secs(1);
 /// Longest wait after a failed fetch: 1 min.
 pub const JWKS_RETRY_MAX: Duration = MINUTE;
-/// Time that a configuration waits for its new key sets: 2 s, so that its first requests can be
-/// verified. An issuer that does not respond delays one configuration, and none after it; until its
-/// keys are known, requests that need them get 503.
-pub const JWKS_FIRST_WAIT: Duration = Duration::from_secs(2);
 
 // Observation.
 
@@ -493,8 +489,11 @@ pub const DNS_TTL_MAX: Duration = Duration::from_mins(5);
 pub const DNS_RETRY: Duration = Duration::from_secs(1);
 /// Longest wait after a failed lookup: 1 min.
 pub const DNS_RETRY_MAX: Duration = MINUTE;
-/// How long the first configuration waits for its names to resolve: 2 s, so that its first requests
-/// find their backends even if DNS is slow.
-pub const DNS_FIRST_WAIT: Duration = Duration::from_secs(2);
-/// Time that a change waits for its new names to resolve: 20 ms, enough for a nearby DNS server.
+/// How long the first configuration waits for its names to resolve and its key sets to be fetched:
+/// 2 s, so that the first requests find both. The proxy serves nothing yet.
+pub const FIRST_WAIT: Duration = Duration::from_secs(2);
+/// Time that changes wait for new names to resolve: 20 ms, enough for a nearby DNS server.
 pub const DNS_CHANGE_WAIT: Duration = Duration::from_millis(20);
+/// Interval in which all changes together wait for at most `DNS_CHANGE_WAIT`: 10 s. Names that do
+/// not resolve, which anybody may configure, then delay changes for a five-hundredth of the time.
+pub const DNS_WAIT_INTERVAL: Duration = Duration::from_secs(10);

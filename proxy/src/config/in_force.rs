@@ -24,6 +24,8 @@ struct Inner {
     applied: Mutex<AppliedConfig>,
     /// The binds that failed.
     down: ArcSwap<Vec<BindDown>>,
+    /// The JWKS without current keys.
+    missing_keys: ArcSwap<Vec<MissingKeys>>,
     /// Whether the binds of a configuration were tried, and any of them, if there are any,
     /// succeeded.
     listened: AtomicBool,
@@ -42,6 +44,20 @@ pub struct BindDown {
     pub address: SocketAddr,
     /// Why it could not.
     pub reason: String,
+}
+
+/// A JWKS that could not be fetched, or has not been fetched yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingKeys {
+    /// Where it is fetched from, without credentials.
+    pub from: String,
+    /// Time of the last fetch that succeeded; before the first, when the configuration began to use
+    /// it.
+    pub since: Instant,
+    /// Whether keys of an earlier fetch are in use, for a day at most.
+    pub was_fetched: bool,
+    /// Why the last fetch failed; `None` during the first one.
+    pub error: Option<String>,
 }
 
 /// A configuration that was applied.
@@ -110,6 +126,17 @@ impl InForce {
     #[must_use]
     pub fn down(&self) -> Arc<Vec<BindDown>> {
         self.0.down.load_full()
+    }
+
+    /// Sets the JWKS without current keys.
+    pub fn set_missing_keys(&self, missing: Vec<MissingKeys>) {
+        self.0.missing_keys.store(Arc::new(missing));
+    }
+
+    /// The JWKS without current keys.
+    #[must_use]
+    pub fn missing_keys(&self) -> Arc<Vec<MissingKeys>> {
+        self.0.missing_keys.load_full()
     }
 
     /// Whether the proxy listens. A proxy that lacks one of its ports serves the others: taking it

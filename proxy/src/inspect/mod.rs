@@ -18,7 +18,7 @@ use admin::pprof::heap::HeapStack;
 use admin::shard::{ShardHandle, UpstreamId};
 use admin::{ConfigView, Handles, LogControl};
 use admin_types::dump::{
-    BindDown, Endpoint, EndpointHealth, EndpointStats, Runtime, Shard, Source,
+    BindDown, Endpoint, EndpointHealth, EndpointStats, KeysMissing, Runtime, Shard, Source,
 };
 use admin_types::memory::{Allocated, Allocations, HeapProfile};
 use admin_types::tasks::Task;
@@ -104,6 +104,7 @@ impl Inspected {
             model: &applied.model,
             source: &self.source(),
             binds_down: &binds_down,
+            missing_keys: &self.in_force.missing_keys(),
             memory: self.shards.memory(),
             dropped_log_lines: self.shards.dropped_log_lines(),
         };
@@ -148,6 +149,7 @@ impl Inspected {
             uptime_seconds: self.started.elapsed().as_secs(),
             pending: self.pending().into_iter().map(str::to_owned).collect(),
             binds_down: self.binds_down(),
+            keys_missing: self.keys_missing(),
         }
     }
 
@@ -157,6 +159,17 @@ impl Inspected {
             bind: down.key.to_string(),
             address: down.address.to_string(),
             reason: down.reason.clone(),
+        });
+        shown.collect()
+    }
+
+    fn keys_missing(&self) -> Vec<KeysMissing> {
+        let missing = self.in_force.missing_keys();
+        let shown = missing.iter().map(|keys| KeysMissing {
+            from: keys.from.clone(),
+            seconds: keys.since.elapsed().as_secs(),
+            was_fetched: keys.was_fetched,
+            error: keys.error.clone(),
         });
         shown.collect()
     }

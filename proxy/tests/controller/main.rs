@@ -11,6 +11,7 @@ mod support;
 
 mod absence;
 mod credentials;
+mod keys;
 mod memory;
 mod refusals;
 mod routes;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use admin_types::dump::{Dump, Runtime};
+use admin_types::dump::{Dump, KeysMissing, Runtime};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -41,6 +41,8 @@ pub(super) struct SelfReport {
     pub(super) pending: Vec<String>,
     /// Ports that it cannot listen on, and why.
     pub(super) down: Vec<String>,
+    /// JWKS that it could not fetch, since when, and why.
+    pub(super) keys_missing: Vec<String>,
     /// Whether it is connected to the controller, and for how long; its files, where it reads some.
     pub(super) controller: String,
     /// Why it is not connected.
@@ -118,12 +120,29 @@ pub(super) fn of_dump(dump: Dump) -> SelfReport {
             .iter()
             .map(|it| format!("{}: {}", it.address, it.reason))
             .collect(),
+        keys_missing: runtime.keys_missing.iter().map(keys_missing).collect(),
         pending: runtime.pending,
         controller,
         disconnected,
         configuration,
         refused: refused.collect(),
     }
+}
+
+fn keys_missing(keys: &KeysMissing) -> String {
+    let KeysMissing {
+        from,
+        seconds,
+        was_fetched,
+        error,
+    } = keys;
+    let error = error.as_deref().unwrap_or("the first fetch is in progress");
+    let effect = if *was_fetched {
+        "earlier keys stay in use for a day"
+    } else {
+        "tokens that need them get 503"
+    };
+    format!("{from} for {seconds}s ({effect}): {error}")
 }
 
 /// The driver of its shards, which may differ.

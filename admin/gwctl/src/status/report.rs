@@ -209,6 +209,9 @@ impl Report {
             let down = own.down.iter();
             self.problems
                 .extend(down.map(|it| format!("proxy {pod} cannot listen on {it}")));
+            let keys = own.keys_missing.iter();
+            self.problems
+                .extend(keys.map(|it| format!("proxy {pod} lacks keys of {it}")));
             if let Some(why) = &own.driver_reason {
                 self.notes
                     .push(format!("proxy {pod} uses {}: {why}", own.driver));

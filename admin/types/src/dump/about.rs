@@ -36,6 +36,9 @@ pub struct Runtime {
     /// Binds that could not be bound; the proxy keeps retrying.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub binds_down: Vec<BindDown>,
+    /// JWKS that could not be fetched, or have not been fetched yet; the proxy keeps retrying.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keys_missing: Vec<KeysMissing>,
 }
 
 /// A bind whose socket is down.
@@ -48,6 +51,21 @@ pub struct BindDown {
     pub address: String,
     /// The error, and what to do about it.
     pub reason: String,
+}
+
+/// A JWKS without current keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KeysMissing {
+    /// Where it is fetched from, without credentials.
+    pub from: String,
+    /// Time since the last successful fetch; before the first one, since it is in the configuration.
+    pub seconds: u64,
+    /// Whether keys of an earlier fetch are in use.
+    pub was_fetched: bool,
+    /// Why the last fetch failed; None during the first one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// A request thread, which runs its own event loop.

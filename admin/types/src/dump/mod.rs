@@ -17,7 +17,9 @@ mod workload;
 
 use serde::{Deserialize, Serialize};
 
-pub use about::{BindDown, Certificate, Runtime, Shard, Source, SourceKind, TypeState, Version};
+pub use about::{
+    BindDown, Certificate, KeysMissing, Runtime, Shard, Source, SourceKind, TypeState, Version,
+};
 pub use authorization::{Authorization, AuthorizationRule};
 pub use backend::{Backend, Endpoint, EndpointHealth, EndpointStats, Host, Hosts};
 pub use filter::{

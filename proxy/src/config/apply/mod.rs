@@ -1,16 +1,18 @@
 //! Applies changes of the model, from any source.
 //!
-//! The steps of a change: new host names are resolved, the changed parts are compiled, JWKS are
-//! fetched, the snapshot is published, and the supervisor is given its binds. Events without a
+//! The steps of a change: the changed parts are compiled, the snapshot is published, and the
+//! supervisor is given its binds. Host names are resolved and JWKS fetched meanwhile (`wait` says
+//! what is waited for). Events without a
 //! change of the source (DNS answers, JWKS, failed binds) are handled here too.
 
 mod binds;
 mod trim;
+mod wait;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::task::{JoinError, JoinSet};
 use tracing::{error, info};
@@ -18,6 +20,7 @@ use xds::model::{BindKey, Change, Hostname, Transport};
 
 use self::binds::Binds;
 use self::trim::TrimSchedule;
+use self::wait::WaitAllowance;
 use super::Published;
 use super::compile::{CompileOptions, Compiler};
 use super::dns::{Answer, LookupError, Names, Resolver};
@@ -25,6 +28,8 @@ use super::in_force::InForce;
 use super::jwks::Fetcher;
 use super::publish::Publisher;
 use crate::limits::SNAPSHOT_SWEEP;
+
+pub(super) use self::wait::Wait;
 
 /// A bind for the supervisor to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +74,7 @@ type Lookup = (Hostname, Result<Answer, LookupError>);
 /// The only writer of the current snapshot.
 pub(super) struct Applier {
     names: Names,
+    allowance: WaitAllowance,
     resolver: Resolver,
     lookups: JoinSet<Lookup>,
     keys: Fetcher,
@@ -96,6 +102,7 @@ impl Applier {
         let (keys, wake) = Fetcher::new();
         Self {
             names: Names::default(),
+            allowance: WaitAllowance::new(Instant::now()),
             resolver,
             lookups: JoinSet::new(),
             keys,
@@ -112,13 +119,17 @@ impl Applier {
         }
     }
 
-    /// Applies an update. Waits for DNS answers of new names, up to `wait`. Later answers are
-    /// applied as changes of their own; until then requests to such a backend get 503.
-    pub(super) async fn update(&mut self, update: Update, wait: Duration, locate: Locate<'_>) {
+    /// Applies an update. Waits for what is new in it as `wait` says. Answers that come later are
+    /// applied as changes of their own; until then requests to such a backend, and those that need
+    /// such a key, get 503.
+    pub(super) async fn update(&mut self, update: Update, wait: Wait, locate: Locate<'_>) {
         self.compiler.take(&update.changes);
-        if self.resolve_new(wait).await {
+        let now = Instant::now();
+        let deadline = self.allowance.deadline(wait, now);
+        if self.resolve_new(deadline).await {
             self.compiler.names_changed();
         }
+        self.allowance.spend(wait, now.elapsed());
         let Update {
             changes,
             problems,
@@ -127,7 +138,8 @@ impl Applier {
         let resources = changes.len();
         self.pending.extend(changes);
         self.problems = problems;
-        self.activate(begun, locate).await;
+        let keys_until = (wait == Wait::First).then_some(deadline);
+        self.activate(begun, keys_until, locate).await;
         if let Some(trim) = self.trims.record(resources, Instant::now()) {
             trim.run();
         }
@@ -146,7 +158,7 @@ impl Applier {
     pub(super) async fn handle(&mut self, event: Event, locate: Locate<'_>) {
         match event {
             Event::Answer(lookup) => self.apply_lookups(lookup, locate).await,
-            Event::Keys => {}
+            Event::Keys => self.publish_missing_keys(),
             Event::Time => self.on_timer(locate),
         }
     }
@@ -167,15 +179,18 @@ impl Applier {
         self.binds.failure_summary()
     }
 
-    /// Compiles the changes, fetches new JWKS, publishes the snapshot, and only then opens and
-    /// closes binds: no connection meets a snapshot that lacks its bind.
-    async fn activate(&mut self, begun: Instant, locate: Locate<'_>) {
+    /// Compiles the changes, starts fetching new JWKS, publishes the snapshot, and only then opens
+    /// and closes binds: no connection meets a snapshot that lacks its bind. Waits for the JWKS until
+    /// a deadline, if there is one.
+    async fn activate(&mut self, begun: Instant, keys_until: Option<Instant>, locate: Locate<'_>) {
         let resolved = self.names.resolved();
         let snapshot = self.compiler.snapshot(resolved, &self.options);
         let remote = self.compiler.remote_keys();
-        self.keys
-            .set_desired(remote, &snapshot, &self.resolver)
-            .await;
+        self.keys.set_desired(remote, &snapshot, &self.resolver);
+        if let Some(deadline) = keys_until {
+            self.keys.wait_for_first(deadline).await;
+        }
+        self.publish_missing_keys();
         self.publisher.publish(snapshot);
         let snapshot = self.published.load_full();
         let changes = std::mem::take(&mut self.pending);
@@ -199,20 +214,19 @@ impl Applier {
     }
 
     /// Starts lookups of new names, and waits for their answers. Returns whether any came.
-    async fn resolve_new(&mut self, wait: Duration) -> bool {
+    async fn resolve_new(&mut self, deadline: Instant) -> bool {
         self.names
             .set_desired(self.compiler.model(), Instant::now());
         self.start_lookups();
         let mut changed = false;
-        let deadline = tokio::time::Instant::now() + wait;
         while !self.names.settled() {
-            let Ok(Some(lookup)) =
-                tokio::time::timeout_at(deadline, self.lookups.join_next()).await
-            else {
+            let lookup = tokio::time::timeout_at(deadline.into(), self.lookups.join_next());
+            let Ok(Some(lookup)) = lookup.await else {
                 break;
             };
             changed |= self.record_lookup(lookup);
         }
+        self.names.stop_waiting();
         changed
     }
 
@@ -239,7 +253,7 @@ impl Applier {
         }
         if changed {
             self.compiler.names_changed();
-            self.activate(begun, locate).await;
+            self.activate(begun, None, locate).await;
         }
     }
 
@@ -251,6 +265,10 @@ impl Applier {
                 false
             }
         }
+    }
+
+    fn publish_missing_keys(&self) {
+        self.in_force.set_missing_keys(self.keys.missing());
     }
 
     fn publish_bind_state(&self) {

@@ -3,27 +3,39 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tracing::warn;
-use xds::model::{JwksLocation, JwtKeys, JwtPolicy, JwtProvider};
+use xds::model::{
+    JwksLocation, JwtKeys, JwtPolicy, JwtProvider, Policy, PolicyKey, Resource, Target,
+};
 
-use crate::policy::jwt::{Authenticator, ClaimsUse, FetchWaker, KeySet, KeySource, Provenance};
+use super::policy::JwtInForce;
+use crate::limits::JWKS_TTL_MAX;
+use crate::policy::jwt::{
+    Authenticator, ClaimsUse, FetchWaker, KeySet, KeySource, Provenance, ProviderKeys,
+};
 
 /// The policies of the configurations so far.
 #[derive(Debug, Default)]
 pub(super) struct Authenticators {
     policies: Vec<CompiledPolicy>,
     remote: Vec<RemoteKeys>,
+    /// The keys that a changed policy had before, until those that it names now are fetched.
+    previous: HashMap<PolicyKey, PreviousKeys>,
     /// Positions of the current model's policies, by address in memory: many rules share one.
     seen: HashMap<(usize, ClaimsUse), usize>,
     wake: Option<FetchWaker>,
 }
 
+/// The previous keys of a policy, by the position of the provider.
+type PreviousKeys = Arc<[Option<Arc<KeySource>>]>;
+
 /// A policy, and the number of rules that use its compiled form.
 #[derive(Debug)]
 struct CompiledPolicy {
     policy: JwtPolicy,
+    previous: Option<PreviousKeys>,
     claims_use: ClaimsUse,
     compiled: Arc<Authenticator>,
     rules: usize,
@@ -55,18 +67,77 @@ impl Authenticators {
     /// The compiled form of a policy of the current model, with one more reference.
     pub(super) fn acquire(
         &mut self,
-        policy: &JwtPolicy,
+        JwtInForce { key, policy }: JwtInForce<'_>,
         claims_use: ClaimsUse,
     ) -> Arc<Authenticator> {
         let place = (std::ptr::from_ref(policy).addr(), claims_use);
         let at = self.seen.get(&place).copied();
-        let is = |it: &CompiledPolicy| it.claims_use == claims_use && it.policy == *policy;
+        let previous = self.previous.get(key).cloned();
+        let is = |it: &CompiledPolicy| {
+            it.claims_use == claims_use
+                && it.policy == *policy
+                && it.previous.as_ref().map(Arc::as_ptr) == previous.as_ref().map(Arc::as_ptr)
+        };
         let at = at.or_else(|| self.policies.iter().position(is));
-        let at = at.unwrap_or_else(|| self.compile(policy, claims_use));
+        let at = at.unwrap_or_else(|| self.compile(policy, previous.clone(), claims_use));
         self.seen.insert(place, at);
         let known = &mut self.policies[at];
         known.rules += 1;
         Arc::clone(&known.compiled)
+    }
+
+    /// Records that a resource is replaced. A provider of a JWT policy that gets its keys from
+    /// elsewhere goes on with the previous ones until the first fetch. Everything else of the policy
+    /// changes at once: an issuer that it no longer names is no longer trusted.
+    pub(super) fn replace(&mut self, old: Option<&Resource>, new: Option<&Resource>) {
+        let Some(Resource::Policy(old)) = old else {
+            return;
+        };
+        let before = self.previous.remove(&old.key);
+        let jwt = |policy: &'_ Arc<Policy>| policy.spec.jwt.clone();
+        let new = match new {
+            Some(Resource::Policy(new)) => jwt(new),
+            _ => None,
+        };
+        let (Some(was), Some(new)) = (jwt(old), new) else {
+            return;
+        };
+        let before = before.as_deref().unwrap_or_default();
+        let providers = new.providers.iter();
+        let previous = providers.map(|provider| self.previous_keys(provider, &was, before));
+        let previous: PreviousKeys = previous.collect();
+        if previous.iter().any(Option::is_some) {
+            self.previous.insert(old.key.clone(), previous);
+        }
+    }
+
+    /// The keys of a provider in the version `was` of its policy. `None` if it needs none: its own
+    /// are known, or are not to be fetched because their backend was withdrawn.
+    fn previous_keys(
+        &self,
+        provider: &JwtProvider,
+        was: &JwtPolicy,
+        before: &[Option<Arc<KeySource>>],
+    ) -> Option<Arc<KeySource>> {
+        if !is_fetched_later(&provider.keys) || self.fetched(&provider.keys).is_some() {
+            return None;
+        }
+        let is = |old: &JwtProvider| old.name == provider.name && old.issuer == provider.issuer;
+        let at = was.providers.iter().position(is)?;
+        let old = &was.providers[at];
+        let known = match &old.keys {
+            JwtKeys::Inline(json) => constant_for_a_while(json),
+            JwtKeys::Remote { .. } => self.fetched(&old.keys),
+        };
+        known.or_else(|| before.get(at).cloned().flatten())
+    }
+
+    /// The source of these keys, if they have been fetched.
+    fn fetched(&self, keys: &JwtKeys) -> Option<Arc<KeySource>> {
+        let mut remote = self.remote.iter();
+        let known = remote.find(|remote| remote.serves(keys))?;
+        let was_fetched = known.source.was_fetched();
+        was_fetched.then(|| Arc::clone(&known.source))
     }
 
     pub(super) fn remove_reference(&mut self, compiled: &Arc<Authenticator>) {
@@ -92,13 +163,23 @@ impl Authenticators {
         &self.remote
     }
 
-    fn compile(&mut self, policy: &JwtPolicy, claims_use: ClaimsUse) -> usize {
-        let providers = policy.providers.iter();
-        let keys: Vec<_> = providers.map(|provider| self.keys(provider)).collect();
+    fn compile(
+        &mut self,
+        policy: &JwtPolicy,
+        previous: Option<PreviousKeys>,
+        claims_use: ClaimsUse,
+    ) -> usize {
+        let previous_of = |at: usize| previous.as_deref()?.get(at)?.clone();
+        let providers = policy.providers.iter().enumerate();
+        let keys = providers
+            .map(|(at, provider)| ProviderKeys::after(self.keys(provider), previous_of(at)));
+        let keys: Vec<ProviderKeys> = keys.collect();
+        let compiled = Authenticator::compile_after(policy, keys, claims_use);
         self.policies.push(CompiledPolicy {
             policy: policy.clone(),
+            previous,
             claims_use,
-            compiled: Arc::new(Authenticator::compile(policy, keys, claims_use)),
+            compiled: Arc::new(compiled),
             rules: 0,
         });
         self.policies.len() - 1
@@ -128,6 +209,31 @@ impl RemoteKeys {
         matches!(keys, JwtKeys::Remote { location, cache }
             if *location == self.location && *cache == self.cache)
     }
+}
+
+/// Whether keys are fetched, unlike those of a backend that does not exist or is not granted.
+fn is_fetched_later(keys: &JwtKeys) -> bool {
+    match keys {
+        JwtKeys::Inline(_) => false,
+        JwtKeys::Remote { location, .. } => !matches!(
+            location,
+            JwksLocation::Backend {
+                target: Target::Invalid { .. },
+                ..
+            }
+        ),
+    }
+}
+
+/// Keys that were in a policy itself, for as long as fetched ones would be used.
+fn constant_for_a_while(json: &str) -> Option<Arc<KeySource>> {
+    let keys = KeySet::parse(json.as_bytes(), Provenance::Configured).ok()?;
+    let until = SystemTime::now() + JWKS_TTL_MAX;
+    let until = until.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    Some(Arc::new(KeySource::constant_until(
+        keys,
+        until.cast_signed(),
+    )))
 }
 
 /// The keys in the policy itself. Invalid keys verify nothing.

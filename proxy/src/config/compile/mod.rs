@@ -132,7 +132,9 @@ impl Compiler {
     /// Applies changes to the model, and marks what they affect as dirty.
     pub fn take(&mut self, changes: &[Change]) {
         for (key, new) in changes {
-            if let Some(old) = self.model.resource(key.kind, &key.key) {
+            let old = self.model.resource(key.kind, &key.key);
+            self.jwt.replace(old.as_ref(), new.as_ref());
+            if let Some(old) = old {
                 self.dirty.mark(&old, &self.model, &self.index);
                 self.index.remove(&old);
                 if let Resource::Policy(policy) = &old {

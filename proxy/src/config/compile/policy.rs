@@ -44,6 +44,16 @@ impl Layer {
         self.0.iter().find_map(|policy| field(&policy.spec))
     }
 
+    /// The JWT policy, if a policy of this target has one.
+    fn jwt(&self) -> Option<JwtInForce<'_>> {
+        self.0.iter().find_map(|policy| {
+            Some(JwtInForce {
+                key: &policy.key,
+                policy: policy.spec.jwt.as_ref()?,
+            })
+        })
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -164,12 +174,19 @@ pub(super) fn parts(key: &str, count: usize) -> &str {
     end.map_or(key, |(end, _)| &key[..end])
 }
 
+/// A JWT policy, and the policy resource that it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct JwtInForce<'a> {
+    pub(super) key: &'a PolicyKey,
+    pub(super) policy: &'a JwtPolicy,
+}
+
 /// The settings that apply from the request's head on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RequestSettings<'a> {
     pub(super) limits: Limits,
     pub(super) access_log: AccessLog,
-    pub(super) jwt: Option<&'a JwtPolicy>,
+    pub(super) jwt: Option<JwtInForce<'a>>,
     pub(super) authorization: Option<&'a AuthorizationPolicy>,
 }
 
@@ -189,7 +206,7 @@ impl<'a> RequestSettings<'a> {
         if let Some(access_log) = nearer.field(|spec| spec.access_log.as_ref()) {
             self.access_log = access_log.clone();
         }
-        self.jwt = nearer.field(|spec| spec.jwt.as_ref()).or(self.jwt);
+        self.jwt = nearer.jwt().or(self.jwt);
         let authorization = nearer.field(|spec| spec.authorization.as_ref());
         self.authorization = authorization.or(self.authorization);
         self

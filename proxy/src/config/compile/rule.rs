@@ -138,9 +138,7 @@ impl<'c> RuleCompiler<'c> {
             timeouts: timeouts(rule),
             retry: rule.retry.clone(),
             sessions: sessions(rule),
-            jwt: settings
-                .jwt
-                .map(|policy| self.jwt.acquire(policy, claims_use)),
+            jwt: settings.jwt.map(|jwt| self.jwt.acquire(jwt, claims_use)),
             authorization: settings
                 .authorization
                 .map(|policy| self.authorization.of(policy)),

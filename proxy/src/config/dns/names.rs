@@ -23,6 +23,8 @@ struct Name {
     state: State,
     /// Failed lookups since the last answer.
     failures: u32,
+    /// Whether a configuration has waited for its first answer.
+    was_waited_for: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +53,7 @@ impl Names {
                 refresh,
                 state: State::Due(now),
                 failures: 0,
+                was_waited_for: false,
             };
             self.names.entry(name.clone()).or_insert_with(new).refresh = refresh;
         }
@@ -118,12 +121,19 @@ impl Names {
         &self.resolved
     }
 
-    /// Whether every name has had an answer or an error.
+    /// Whether every name has had an answer or an error, or was waited for before.
     #[must_use]
     pub fn settled(&self) -> bool {
         let known = |name| !self.resolved.addresses(name).is_empty();
         let mut names = self.names.iter();
-        names.all(|(name, entry)| known(name) || entry.failures > 0)
+        names.all(|(name, entry)| known(name) || entry.failures > 0 || entry.was_waited_for)
+    }
+
+    /// Ends the wait for first answers: a name delays one configuration, and none after it.
+    pub fn stop_waiting(&mut self) {
+        for entry in self.names.values_mut() {
+            entry.was_waited_for = true;
+        }
     }
 }
 
@@ -240,6 +250,19 @@ mod tests {
             "an answer ends the row"
         );
         assert!(names.settled());
+    }
+
+    #[test]
+    fn a_name_is_waited_for_once() {
+        let begin = Instant::now();
+        let mut names = Names::default();
+        names.set_desired(&model(&[("silent.test", None)]), begin);
+        assert!(!names.settled());
+        names.stop_waiting();
+        names.set_desired(&model(&[("silent.test", None)]), begin);
+        assert!(names.settled());
+        names.set_desired(&model(&[("silent.test", None), ("b.test", None)]), begin);
+        assert!(!names.settled(), "the other one is new");
     }
 
     #[test]

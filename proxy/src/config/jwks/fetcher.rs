@@ -12,7 +12,7 @@ use super::origin::Origin;
 use crate::config::Snapshot;
 use crate::config::compile::RemoteKeys;
 use crate::config::dns::Resolver;
-use crate::limits::JWKS_FIRST_WAIT;
+use crate::config::in_force::MissingKeys;
 use crate::policy::jwt::FetchWaker;
 
 type Fetch = (SetId, Result<Fetched, FetchError>);
@@ -44,19 +44,16 @@ impl Fetcher {
         (fetcher, wake)
     }
 
-    /// Sets the JWKS of a configuration, starts fetching new ones, and waits a short time for them,
-    /// once for each, so that the first requests can be verified.
-    pub async fn set_desired(
-        &mut self,
-        remote: &[RemoteKeys],
-        snapshot: &Snapshot,
-        resolver: &Resolver,
-    ) {
+    /// Sets the JWKS of a configuration, and starts fetching new ones.
+    pub fn set_desired(&mut self, remote: &[RemoteKeys], snapshot: &Snapshot, resolver: &Resolver) {
         self.key_sets.set_desired(remote, Instant::now());
         self.fetch_due(snapshot, resolver);
-        let deadline = tokio::time::Instant::now() + JWKS_FIRST_WAIT;
+    }
+
+    /// Waits until the first fetch of each key set has ended, or until a deadline.
+    pub async fn wait_for_first(&mut self, deadline: Instant) {
         while !self.key_sets.settled() {
-            match tokio::time::timeout_at(deadline, self.fetches.join_next()).await {
+            match tokio::time::timeout_at(deadline.into(), self.fetches.join_next()).await {
                 Ok(Some(fetch)) => self.take(fetch),
                 Ok(None) => break,
                 Err(_) => {
@@ -68,7 +65,12 @@ impl Fetcher {
                 }
             }
         }
-        self.key_sets.stop_waiting();
+    }
+
+    /// The key sets whose current keys are not known.
+    #[must_use]
+    pub fn missing(&self) -> Vec<MissingKeys> {
+        self.key_sets.missing()
     }
 
     /// Starts the fetches that are due.

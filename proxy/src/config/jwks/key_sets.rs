@@ -10,6 +10,7 @@ use xds::model::JwksLocation;
 
 use super::fetch::{FetchError, Fetched};
 use crate::config::compile::RemoteKeys;
+use crate::config::in_force::MissingKeys;
 use crate::limits::{
     JWKS_REFRESH, JWKS_RETRY, JWKS_RETRY_MAX, JWKS_TTL, JWKS_TTL_MAX, JWKS_TTL_MIN,
 };
@@ -33,8 +34,11 @@ struct Set {
     state: State,
     /// Since the last answer.
     failures: u32,
-    /// Whether a configuration has waited for its first fetch.
-    was_waited_for: bool,
+    /// When the last fetch that succeeded ended; before the first, when the configuration began to
+    /// use it.
+    since: Instant,
+    /// Why the last fetch failed.
+    error: Option<String>,
     /// Whether a shard requested the fetch in progress.
     was_requested: bool,
     /// Requests of shards are ignored before this time.
@@ -66,7 +70,8 @@ impl KeySets {
                 remote: remote.clone(),
                 state: State::Due(now),
                 failures: 0,
-                was_waited_for: false,
+                since: now,
+                error: None,
                 was_requested: false,
                 refetch_not_before: now,
                 keys: None,
@@ -113,18 +118,24 @@ impl KeySets {
         }
     }
 
-    /// Whether the first fetch of every set has ended, or was waited for before.
+    /// Whether the first fetch of every set has ended.
     #[must_use]
     pub(super) fn settled(&self) -> bool {
         let mut sets = self.sets.iter();
-        sets.all(|set| set.keys.is_some() || set.failures > 0 || set.was_waited_for)
+        sets.all(|set| set.keys.is_some() || set.failures > 0)
     }
 
-    /// Ends the wait for the first fetches: later configurations do not wait for them again.
-    pub(super) fn stop_waiting(&mut self) {
-        for set in &mut self.sets {
-            set.was_waited_for = true;
-        }
+    /// The key sets whose current keys are not known.
+    pub(super) fn missing(&self) -> Vec<MissingKeys> {
+        let sets = self.sets.iter();
+        let missing = sets.filter(|set| set.keys.is_none() || set.failures > 0);
+        let missing = missing.map(|set| MissingKeys {
+            from: place(&set.remote.location),
+            since: set.since,
+            was_fetched: set.keys.is_some(),
+            error: set.error.clone(),
+        });
+        missing.collect()
     }
 }
 
@@ -165,6 +176,8 @@ impl Set {
         let is_new = known.is_none();
         self.keys = Some((hash, keys));
         self.failures = 0;
+        self.error = None;
+        self.since = now;
         let ttl = self.remote.cache.or(fetched.max_age).unwrap_or(JWKS_TTL);
         self.state = State::Due(now + ttl.clamp(JWKS_TTL_MIN, JWKS_TTL_MAX));
         if is_new {
@@ -190,6 +203,7 @@ impl Set {
             let from = place(&self.remote.location);
             warn!(from, %error, "{advice}");
         }
+        self.error = Some(error.to_string());
         let doubled = JWKS_RETRY.saturating_mul(2_u32.saturating_pow(self.failures));
         self.failures = self.failures.saturating_add(1);
         let wait = doubled.min(JWKS_RETRY_MAX);

@@ -1,7 +1,7 @@
 //! The configuration thread's loop in local mode: follows changes of the files, and applies them.
 
 use std::convert::Infallible;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tracing::{debug, error};
 use xds::model::Change;
@@ -9,11 +9,10 @@ use xds::model::Change;
 use super::load::{LoadWork, Loaded, Loader};
 use super::{LocalConfig, StartError};
 use crate::config::Published;
-use crate::config::apply::{Applier, Binder, Update, sleep_until};
+use crate::config::apply::{Applier, Binder, Update, Wait, sleep_until};
 use crate::config::dns::Resolver;
 use crate::config::in_force::InForce;
 use crate::config::watch::Watch;
-use crate::limits::{DNS_CHANGE_WAIT, DNS_FIRST_WAIT};
 
 /// The files, with the parts that apply them.
 pub(super) struct Worker {
@@ -63,7 +62,7 @@ impl Worker {
             Loaded::Changed(changes) => changes,
             Loaded::Same | Loaded::Nothing => Vec::new(),
         };
-        self.apply(changes, begun, DNS_FIRST_WAIT).await;
+        self.apply(changes, begun, Wait::First).await;
         if self.applier.up() == 0 {
             return Err(StartError::NoListener(self.applier.failure_summary()));
         }
@@ -91,7 +90,7 @@ impl Worker {
         debug!(documents, units, "checked the files for changes");
         self.record_recognised();
         match loaded {
-            Loaded::Changed(changes) => self.apply(changes, begun, DNS_CHANGE_WAIT).await,
+            Loaded::Changed(changes) => self.apply(changes, begun, Wait::Change).await,
             Loaded::Same => {
                 debug!("files were written without a change of what is served");
                 self.in_force.set_problems(self.loader.problems());
@@ -105,14 +104,14 @@ impl Worker {
         }
     }
 
-    async fn apply(&mut self, changes: Vec<Change>, begun: Instant, timeout: Duration) {
+    async fn apply(&mut self, changes: Vec<Change>, begun: Instant, wait: Wait) {
         let update = Update {
             changes,
             problems: self.loader.problems(),
             begun,
         };
         let locate = |bind: &_| self.loader.origin(bind);
-        self.applier.update(update, timeout, &locate).await;
+        self.applier.update(update, wait, &locate).await;
     }
 
     fn record_recognised(&self) {

@@ -19,12 +19,10 @@ use super::last_good::LastGoodFile;
 use super::link::{Link, LinkEvent};
 use super::state::ControllerState;
 use crate::config::Published;
-use crate::config::apply::{Applier, Binder, Update};
+use crate::config::apply::{Applier, Binder, Update, Wait};
 use crate::config::dns::Resolver;
 use crate::config::in_force::InForce;
-use crate::limits::{
-    CONTROLLER_RETRY_MAX, CONTROLLER_RETRY_REFUSED_MAX, DNS_CHANGE_WAIT, DNS_FIRST_WAIT,
-};
+use crate::limits::{CONTROLLER_RETRY_MAX, CONTROLLER_RETRY_REFUSED_MAX};
 
 /// The stream, and the applier of its batches.
 pub(super) struct Worker {
@@ -100,7 +98,7 @@ impl Worker {
             .collect();
         let changes = kept.into_iter();
         let changes = changes.map(|(resource, _)| (resource.resource_key(), Some(resource)));
-        self.apply(changes.collect(), begun, DNS_FIRST_WAIT).await;
+        self.apply(changes.collect(), begun, Wait::First).await;
         let down: BTreeSet<ResourceKey> = self.down().map(|refusal| refusal.key).collect();
         let held = held.into_iter();
         let held = held.map(|(key, version)| {
@@ -226,12 +224,8 @@ impl Worker {
             let is_first = !self.in_force.was_recognised();
             let changes = std::mem::take(&mut self.held_back);
             if is_first || !changes.is_empty() {
-                let timeout = if is_first {
-                    DNS_FIRST_WAIT
-                } else {
-                    DNS_CHANGE_WAIT
-                };
-                self.apply(changes, begun, timeout).await;
+                let wait = if is_first { Wait::First } else { Wait::Change };
+                self.apply(changes, begun, wait).await;
             }
         }
         let failed: Vec<Refusal> = self.down().collect();
@@ -249,7 +243,7 @@ impl Worker {
         self.publish_versions();
     }
 
-    async fn apply(&mut self, changes: Vec<Change>, begun: Instant, timeout: Duration) {
+    async fn apply(&mut self, changes: Vec<Change>, begun: Instant, wait: Wait) {
         let update = Update {
             changes,
             problems: self.refused.len(),
@@ -257,7 +251,7 @@ impl Worker {
         };
         let in_force = self.in_force.clone();
         let locate = |bind: &_| locate(bind, &in_force);
-        self.applier.update(update, timeout, &locate).await;
+        self.applier.update(update, wait, &locate).await;
         self.in_force.recognise();
         if let Some(keeper) = &mut self.keeper {
             keeper.record_change();

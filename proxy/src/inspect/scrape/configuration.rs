@@ -39,6 +39,7 @@ impl Scrape<'_> {
         }
         self.binds(names, out);
         self.certificates(out);
+        self.keys(out);
         self.controller(out);
     }
 
@@ -52,6 +53,18 @@ impl Scrape<'_> {
                 .any(|down| Interned::bind(*down) == *id);
             family.number(labels, u64::from(!is_down));
         }
+    }
+
+    fn keys(&self, out: &mut Exposition) {
+        let none = Labels::none();
+        let help = "JWKS that could not be fetched, or have not been fetched yet.";
+        let missing = self.missing_keys;
+        out.gauge("jwks_missing", help)
+            .number(&none, missing.len() as u64);
+        let help = "Longest time for which a JWKS has been missing.";
+        let longest = missing.iter().map(|keys| keys.since.elapsed().as_secs());
+        out.gauge("jwks_missing_seconds", help)
+            .number(&none, longest.max().unwrap_or_default());
     }
 
     fn certificates(&self, out: &mut Exposition) {

@@ -20,6 +20,7 @@ use admin_types::dump::Source;
 use xds::model::Model;
 
 use crate::config::Snapshot;
+use crate::config::in_force::MissingKeys;
 use crate::machine::driver::DriverReport;
 use crate::machine::memory::MemoryUse;
 use crate::observe::counters::ShardCounters;
@@ -42,6 +43,8 @@ pub struct Scrape<'a> {
     pub source: &'a Source,
     /// Ids of the binds without a socket.
     pub binds_down: &'a [u32],
+    /// The JWKS without current keys.
+    pub missing_keys: &'a [MissingKeys],
     /// Memory usage of the process.
     pub memory: &'a MemoryUse,
     /// Access log lines dropped.

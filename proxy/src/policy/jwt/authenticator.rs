@@ -11,7 +11,7 @@ use xds::model::{ClaimHeader, JwtForward, JwtMode, JwtPolicy, JwtProvider};
 use super::cache::{Entry, Fingerprint, TokenCache};
 use super::claims::Claims;
 use super::missing::UnknownKeys;
-use super::source::KeySource;
+use super::source::{InForce, KeySource, ProviderKeys};
 use super::token_location::{TokenLocation, TokenSources};
 use super::verify::Unverified;
 use super::{Refusal, TokenError};
@@ -58,7 +58,7 @@ struct Provider {
     locations: Vec<usize>,
     forward: JwtForward,
     claims: Vec<ClaimHeader>,
-    keys: Arc<KeySource>,
+    keys: ProviderKeys,
 }
 
 /// The content of a verified token.
@@ -104,6 +104,17 @@ impl Authenticator {
     pub fn compile(
         policy: &JwtPolicy,
         keys: impl IntoIterator<Item = Arc<KeySource>>,
+        claims_use: ClaimsUse,
+    ) -> Self {
+        let keys = keys.into_iter().map(ProviderKeys::from);
+        Self::compile_after(policy, keys, claims_use)
+    }
+
+    /// Compiles the next version of a policy, whose keys may yet have to be fetched.
+    #[must_use]
+    pub fn compile_after(
+        policy: &JwtPolicy,
+        keys: impl IntoIterator<Item = ProviderKeys>,
         claims_use: ClaimsUse,
     ) -> Self {
         let mut locations = Vec::new();
@@ -230,7 +241,7 @@ impl Authenticator {
     /// Whether the keys that an entry was verified with are still in force.
     fn are_keys_current(&self, entry: &Entry, now: i64) -> bool {
         let provider = self.providers.get(entry.provider);
-        provider.and_then(|provider| provider.keys.version(now)) == Some(entry.keys)
+        provider.and_then(|provider| provider.keys.current().version(now)) == Some(entry.keys)
     }
 
     fn verify(
@@ -283,10 +294,18 @@ impl Provider {
         unknown: &UnknownKeys,
         claims_use: ClaimsUse,
     ) -> Result<Accepted, TokenError> {
-        let in_force = self.keys.load(now).ok_or(Refusal::NoKeys)?;
-        let keys = in_force.keys().ok_or(Refusal::NoKeys)?;
+        let (source, own) = (self.keys.current(), self.keys.own());
+        let in_force = source.load(now);
+        let Some(keys) = in_force.as_ref().and_then(InForce::keys) else {
+            return Err(TokenError::without_keys(own));
+        };
         if let Some(key) = token.unknown_key(keys) {
-            return Err(unknown.deny(&self.keys, keys, key, now));
+            return Err(if Arc::ptr_eq(source, own) {
+                unknown.deny(own, keys, key, now)
+            } else {
+                // It may be among the new keys.
+                TokenError::without_keys(own)
+            });
         }
         let claims = token.verify(keys)?;
         let expires = claims.check_time(now)?;

@@ -13,8 +13,25 @@ use crate::limits::{JWKS_UNKNOWN_KEY_TTL, JWKS_UNKNOWN_KEYS};
 pub struct TokenError {
     /// Why the token is not accepted.
     pub refusal: Refusal,
-    /// The unknown key that the token names, if it may be fetched soon.
+    /// The unknown key that the token needs, if it may be fetched soon.
     pub missing: Option<MissingKey>,
+}
+
+impl TokenError {
+    /// The decision on a token of an issuer whose keys are not known. They are waited for during the
+    /// first fetch only: an issuer that does not respond would make every request wait.
+    pub(super) fn without_keys(source: &Arc<KeySource>) -> Self {
+        let missing = source.first_fetch().map(|fetch| MissingKey {
+            source: Arc::clone(source),
+            hash: None,
+            version: None,
+            fetch,
+        });
+        Self {
+            refusal: Refusal::NoKeys,
+            missing,
+        }
+    }
 }
 
 impl From<Refusal> for TokenError {
@@ -30,10 +47,10 @@ impl From<Refusal> for TokenError {
 #[derive(Debug)]
 pub struct MissingKey {
     source: Arc<KeySource>,
-    /// The hash under which a shard remembers it.
-    hash: u64,
-    /// Version of the key set that lacks it.
-    version: u64,
+    /// The hash under which a shard remembers it; `None` while no key of the issuer is known.
+    hash: Option<u64>,
+    /// Version of the key set that lacks it; `None` before the first one.
+    version: Option<u64>,
     /// Number of the fetch to wait for.
     fetch: u64,
 }
@@ -43,7 +60,7 @@ impl MissingKey {
     #[must_use]
     pub fn reply(&self, now: i64) -> Reply {
         match self.source.reply(self.fetch) {
-            Reply::Pending if self.source.version(now) != Some(self.version) => Reply::Changed,
+            Reply::Pending if self.source.version(now) != self.version => Reply::Changed,
             reply => reply,
         }
     }
@@ -83,8 +100,8 @@ impl UnknownKeys {
                 refusal: Refusal::Key,
                 missing: Some(MissingKey {
                     source: Arc::clone(source),
-                    hash,
-                    version: keys.version(),
+                    hash: Some(hash),
+                    version: Some(keys.version()),
                     fetch,
                 }),
             },
@@ -96,11 +113,14 @@ impl UnknownKeys {
 
     /// Records that there is no such key.
     pub(super) fn record(&mut self, key: &MissingKey, now: i64) {
+        let Some(hash) = key.hash else {
+            return;
+        };
         self.slots.resize_with(JWKS_UNKNOWN_KEYS, Unknown::default);
-        let location = self.location(key.hash);
+        let location = self.location(hash);
         if let Some(slot) = self.slots.get_mut(location) {
             *slot = Unknown {
-                hash: key.hash,
+                hash,
                 until: now.saturating_add(JWKS_UNKNOWN_KEY_TTL.as_secs().cast_signed()),
             };
         }

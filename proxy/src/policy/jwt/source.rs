@@ -31,6 +31,42 @@ pub struct KeySource {
     wake: Option<FetchWaker>,
 }
 
+/// The keys that a provider's tokens are verified with.
+#[derive(Debug, Clone)]
+pub struct ProviderKeys {
+    own: Arc<KeySource>,
+    /// The keys of the previous version of the policy. They stay in effect until its own have been
+    /// fetched for the first time: a mistyped address does not reject the tokens of every client.
+    previous: Option<Arc<KeySource>>,
+}
+
+impl ProviderKeys {
+    /// These keys, and until they are known, those of the previous version.
+    #[must_use]
+    pub fn after(own: Arc<KeySource>, previous: Option<Arc<KeySource>>) -> Self {
+        Self { own, previous }
+    }
+
+    /// The keys in effect.
+    pub(super) fn current(&self) -> &Arc<KeySource> {
+        match &self.previous {
+            Some(previous) if !self.own.was_fetched() => previous,
+            _ => &self.own,
+        }
+    }
+
+    /// Its own keys, whether or not they are in effect.
+    pub(super) fn own(&self) -> &Arc<KeySource> {
+        &self.own
+    }
+}
+
+impl From<Arc<KeySource>> for ProviderKeys {
+    fn from(own: Arc<KeySource>) -> Self {
+        Self::after(own, None)
+    }
+}
+
 /// The outcome of a request for newer keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
@@ -73,9 +109,19 @@ impl KeySource {
     /// Keys that never change.
     #[must_use]
     pub fn constant(keys: KeySet) -> Self {
+        Self::unchanging(keys, None)
+    }
+
+    /// Keys that do not change, in effect until a time in seconds of Unix time.
+    #[must_use]
+    pub fn constant_until(keys: KeySet, good_until: i64) -> Self {
+        Self::unchanging(keys, Some(good_until))
+    }
+
+    fn unchanging(keys: KeySet, good_until: Option<i64>) -> Self {
         let current = Current {
             keys: Arc::new(keys),
-            good_until: None,
+            good_until,
         };
         Self {
             current: ArcSwapOption::from_pointee(current),
@@ -107,6 +153,19 @@ impl KeySource {
             keys,
             good_until: Some(good_until),
         })));
+    }
+
+    /// Whether keys have been published, even if they are no longer valid.
+    #[must_use]
+    pub fn was_fetched(&self) -> bool {
+        self.current.load().is_some()
+    }
+
+    /// The number of the first fetch, while it is in progress.
+    pub(super) fn first_fetch(&self) -> Option<u64> {
+        let begun = self.begun.load(Ordering::Acquire);
+        let ended = self.ended.load(Ordering::Acquire);
+        ((begun, ended) == (1, 0)).then_some(1)
     }
 
     /// Unique in the process.

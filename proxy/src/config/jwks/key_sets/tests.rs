@@ -7,6 +7,7 @@ use xds::model::JwksLocation;
 use super::{KeySets, SetId};
 use crate::config::compile::RemoteKeys;
 use crate::config::jwks::fetch::{FetchError, Fetched};
+use crate::limits::JWKS_TTL_MAX;
 use crate::policy::jwt::{KeySource, Reply};
 
 const EMPTY: &str = r#"{"keys":[]}"#;
@@ -249,24 +250,28 @@ fn removed_key_sets_are_dropped_and_others_continue() {
 }
 
 #[test]
-fn each_first_fetch_is_waited_for_once() {
+fn key_sets_without_current_keys_are_listed_with_the_time_since_when() {
     let begin = Instant::now();
     let (hanging, other) = (remote("hanging", None), remote("other", None));
     let mut sets = KeySets::default();
-    sets.set_desired(std::slice::from_ref(&hanging), begin);
-    assert_eq!(sets.take_due(begin).len(), 1);
+    sets.set_desired(&[hanging, other], begin);
     assert!(!sets.settled());
-    sets.stop_waiting();
-    sets.set_desired(std::slice::from_ref(&hanging), begin);
-    assert!(sets.settled(), "nothing is new");
-    sets.set_desired(&[hanging, other.clone()], begin);
-    assert!(!sets.settled(), "the other one is new");
-    for (id, _) in sets.take_due(begin) {
-        sets.take(id, Ok(fetched(EMPTY, None)), begin, 0);
-    }
+    let due = sets.take_due(begin);
+    let fetched_at = begin + Duration::from_secs(1);
+    sets.take(due[1].0, Ok(fetched(EMPTY, None)), fetched_at, 0);
+    let missing = sets.missing();
+    assert_eq!(missing.len(), 1, "the other one was fetched");
+    assert_eq!((missing[0].since, missing[0].was_fetched), (begin, false));
+    assert_eq!(missing[0].error, None, "the first fetch is in progress");
+    sets.take(due[0].0, Err(FetchError::Late), fetched_at, 0);
     assert!(sets.settled());
-    sets.set_desired(std::slice::from_ref(&other), begin);
-    let again = remote("hanging", None);
-    sets.set_desired(&[again, other], begin);
-    assert!(!sets.settled(), "one that was removed is new again");
+    assert!(sets.missing()[0].error.is_some());
+
+    let again = fetched_at + JWKS_TTL_MAX;
+    let due = sets.take_due(again);
+    for (id, _) in &due {
+        sets.take(*id, Err(FetchError::Late), again, 0);
+    }
+    let of_other = &sets.missing()[1];
+    assert_eq!((of_other.since, of_other.was_fetched), (fetched_at, true));
 }
