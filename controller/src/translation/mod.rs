@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing::info;
+use translate::budgets::Budget;
 use translate::status::Status;
 use translate::{Batch, Delta, Event, Infrastructure, ObjectRef, Options, Translator};
 use xds::delta::{Encoded, Member, Publication};
@@ -146,6 +147,9 @@ impl Translation {
             self.pace.passed(Instant::now(), Duration::ZERO);
             return;
         }
+        for (series, used) in self.translator.take_budget_changes() {
+            self.measures.budget(&series, used);
+        }
         self.wake_at = delta.wake_at.map(|at| started + until(now, at));
         let translated = Instant::now();
         if is_first || !delta.is_empty() {
@@ -193,9 +197,12 @@ impl Translation {
             self.outputs.published.stage(publication);
         }
         self.set_statuses(delta.statuses);
-        self.outputs
-            .oversized
-            .set_all(self.oversized.take_changed());
+        let changed = self.oversized.take_changed();
+        if !changed.is_empty() {
+            let series = (Budget::ResourceBytes, None);
+            self.measures.budget(&series, Some(self.oversized.used()));
+        }
+        self.outputs.oversized.set_all(changed);
     }
 
     /// The resources in wire form, without those that are too large.

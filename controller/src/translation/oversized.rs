@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use translate::ObjectRef;
+use translate::budgets::Budget;
+use translate::{BudgetUse, ObjectRef};
 use xds::delta::Encoded;
 use xds::model::ResourceKey;
 
@@ -22,7 +23,7 @@ impl Oversized {
     /// Checks the current version of a resource. Returns whether it may be sent.
     pub(super) fn admit(&mut self, key: &ResourceKey, encoded: Option<&Arc<Encoded>>) -> bool {
         let size = encoded.map_or(0, |it| it.bytes.len());
-        let is_admitted = size <= MAX_BYTES;
+        let is_admitted = size as u64 <= limit();
         let before = if is_admitted {
             self.sizes.remove(key)
         } else {
@@ -34,6 +35,21 @@ impl Oversized {
         is_admitted
     }
 
+    /// What these resources use of their budget.
+    pub(super) fn used(&self) -> BudgetUse {
+        let largest = self.sizes.values().max().copied().unwrap_or_default();
+        let objects: BTreeSet<_> = self.sizes.keys().filter_map(object_of).collect();
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a share needs no more precision"
+        )]
+        let share = largest as f64 / limit() as f64;
+        BudgetUse {
+            share,
+            refused: objects.len() as u64,
+        }
+    }
+
     /// The objects that became too large, or are not any more, with advice.
     pub(super) fn take_changed(&mut self) -> Vec<(ObjectRef, Option<Arc<str>>)> {
         let touched = std::mem::take(&mut self.touched).into_iter();
@@ -42,8 +58,10 @@ impl Oversized {
             let found = sizes.find(|(key, _)| object_of(key).as_ref() == Some(&object));
             let why = found.map(|(key, size)| {
                 let text = format!(
-                    "{} {} takes {size} bytes; the limit is {MAX_BYTES}: split the object",
-                    key.kind, key.key
+                    "{} {} takes {size} bytes; the limit is {}: split the object",
+                    key.kind,
+                    key.key,
+                    limit()
                 );
                 text.into()
             });
@@ -53,9 +71,10 @@ impl Oversized {
     }
 }
 
-/// Limit of one resource in wire form: 1 MiB, about the limit of an object in etcd. A proxy
-/// receives a copy of a rule for each listener.
-const MAX_BYTES: usize = 1 << 20;
+/// A proxy receives a copy of a rule for each listener.
+fn limit() -> u64 {
+    Budget::ResourceBytes.definition().default
+}
 
 #[cfg(test)]
 mod tests {
@@ -78,7 +97,7 @@ mod tests {
     #[test]
     fn an_oversized_object_is_reported_until_it_is_smaller() {
         let mut oversized = Oversized::default();
-        let (small, large) = (encoded(1), encoded(MAX_BYTES / 8));
+        let (small, large) = (encoded(1), encoded(1 << 17));
         assert!(oversized.admit(&small.key, Some(&small)));
         assert_eq!(oversized.take_changed(), []);
         assert!(!oversized.admit(&large.key, Some(&large)));
@@ -88,6 +107,8 @@ mod tests {
         };
         assert_eq!(object.to_string(), "Service app/shop");
         assert!(why.contains("split the object"), "{why}");
+        assert_eq!(oversized.used().refused, 1);
+        assert!(oversized.used().share > 1.0);
         assert!(oversized.admit(&small.key, Some(&small)));
         assert_eq!(oversized.take_changed(), [(object.clone(), None)]);
         assert!(!oversized.admit(&large.key, Some(&large)));

@@ -10,6 +10,7 @@ pub mod admit;
     reason = "most fields are documented by the references of Kubernetes and Gateway API"
 )]
 pub mod api;
+pub mod budgets;
 pub mod check;
 pub mod expiry;
 pub mod expression;
@@ -39,7 +40,7 @@ pub use options::{
 };
 pub use status::Statuses;
 pub use store::{Object, ObjectRef, Store};
-pub use translator::{Batch, Delta, Event, Translator, ViewChange};
+pub use translator::{Batch, BudgetUse, Delta, Event, Series, Translator, ViewChange};
 
 /// The result of translating a store.
 #[derive(Debug, Clone, Default, PartialEq)]

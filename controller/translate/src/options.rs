@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use xds::model::ObjectName;
 
 use crate::api::GatewayAddress;
+use crate::budgets::Limits;
 
 /// Where the proxies run, and which classes and ports belong to them.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +24,8 @@ pub struct Options {
     pub port_offset: u16,
     /// The current time; `None` disables expiry.
     pub now: Option<Timestamp>,
+    /// What objects may cost.
+    pub budgets: Limits,
 }
 
 /// Where the proxies run.
@@ -89,6 +92,7 @@ impl Options {
             reserved_ports: RESERVED_PORTS.into(),
             port_offset: 0,
             now: None,
+            budgets: Limits::default(),
         }
     }
 

@@ -6,9 +6,11 @@ use xds::model::{Hostname, ListenerKey, ObjectName, Route, RouteKey};
 
 use super::rule::LoweredRule;
 use crate::api::{ParentReference, Text};
+use crate::budgets::Budget;
 use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::resolve::parent::Attachment;
+use crate::translator::Use;
 
 /// A resolved route with its problems.
 #[derive(Debug, PartialEq)]
@@ -20,6 +22,8 @@ pub(crate) struct ResolvedRoute {
     /// Why the whole route is rejected, regardless of its rules.
     pub(crate) refusals: Vec<Problem>,
     pub(crate) parents: Box<[RouteParent]>,
+    /// What it uses of its budgets, where that is much.
+    pub(crate) uses: Vec<(Budget, Use)>,
     /// The result at each listener, if it is accepted there.
     pub(crate) candidates: Box<[Candidate]>,
 }

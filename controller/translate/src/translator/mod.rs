@@ -41,6 +41,7 @@ mod counts;
 mod delta;
 mod edges;
 mod emitted;
+mod ledger;
 mod outcome;
 mod registry;
 mod take_once;
@@ -49,6 +50,8 @@ mod units;
 
 pub use batch::{Batch, Event};
 pub use delta::{Delta, ViewChange};
+pub(crate) use ledger::Use;
+pub use ledger::{BudgetUse, Series};
 
 use std::collections::BTreeSet;
 
@@ -129,6 +132,12 @@ impl Translator {
     #[must_use]
     pub fn units_run(&self) -> usize {
         self.ran
+    }
+
+    /// What is used of budgets, where that changed since the last call; `None` for what nothing uses any
+    /// more.
+    pub fn take_budget_changes(&mut self) -> Vec<(Series, Option<BudgetUse>)> {
+        self.state.ledger.take_changed()
     }
 
     fn take(&mut self, event: Event) {
@@ -247,6 +256,7 @@ impl Translator {
             && state.tables.is_empty()
             && state.claims.is_empty()
             && state.counts.is_empty()
+            && state.ledger.is_empty()
             && self.registry.is_empty()
             && self.edges.is_empty()
     }

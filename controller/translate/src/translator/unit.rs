@@ -11,6 +11,7 @@ use xds::model::ObjectName;
 
 use super::claims::Claims;
 use super::counts::Counts;
+use super::ledger::{Ledger, Use};
 use super::outcome::Outcome;
 use super::units::{
     AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit,
@@ -19,6 +20,7 @@ use super::units::{
     ListenersUnit, PickerUnit, PolicyUnit, PoolUnit, RouteConflictsUnit, RouteSessionsUnit,
     RouteUnit, ServiceUnit, SetStatusUnit, SocketUnit, TargetUnit, TokensUnit, XBackendUnit,
 };
+use crate::budgets::Budget;
 use crate::reader::{Fact, ObjectIndex, Reader};
 use crate::status::Status;
 use crate::store::ObjectRef;
@@ -67,6 +69,7 @@ pub(crate) struct Changes<'a> {
     pub(crate) claims: &'a mut Claims,
     pub(crate) counts: &'a mut Counts,
     pub(crate) outcome: &'a mut Outcome,
+    ledger: &'a mut Ledger,
     facts: Vec<Fact>,
     units: Vec<AnyUnit>,
 }
@@ -87,6 +90,24 @@ impl Changes<'_> {
     /// Sets the status of an object.
     pub(crate) fn status(&mut self, object: ObjectRef, status: Option<Status>) {
         self.outcome.statuses.insert(object, status);
+    }
+
+    /// Replaces what an object uses of its budgets.
+    pub(crate) fn uses(
+        &mut self,
+        object: &ObjectRef,
+        old: &[(Budget, Use)],
+        new: &[(Budget, Use)],
+    ) {
+        let gone = old
+            .iter()
+            .filter(|(budget, _)| new.iter().all(|(it, _)| it != budget));
+        for (budget, _) in gone {
+            self.ledger.set(*budget, object, None);
+        }
+        for (budget, used) in new {
+            self.ledger.set(*budget, object, Some(*used));
+        }
     }
 
     /// Records the upstreams that a unit sends requests to, by Gateway, before and after.
@@ -134,6 +155,7 @@ pub(crate) struct State {
     pub(crate) claims: Claims,
     pub(crate) counts: Counts,
     pub(crate) outcome: Outcome,
+    pub(crate) ledger: Ledger,
 }
 
 /// The effects of a run of a unit.
@@ -155,6 +177,7 @@ impl State {
             claims: Claims::default(),
             counts: Counts::default(),
             outcome: Outcome::default(),
+            ledger: Ledger::default(),
         }
     }
 
@@ -172,6 +195,7 @@ impl State {
             claims: &mut self.claims,
             counts: &mut self.counts,
             outcome: &mut self.outcome,
+            ledger: &mut self.ledger,
             facts: Vec::new(),
             units: Vec::new(),
         };

@@ -12,8 +12,9 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use xds::model::{Model, ObjectName, ResourceKey};
 
-use super::{Batch, Delta, Event, Translator};
+use super::{Batch, BudgetUse, Delta, Event, Series, Translator};
 use crate::api::GatewayAddress;
+use crate::budgets::{Budget, Limits};
 use crate::infrastructure::Infrastructure;
 use crate::options::{AssignedAddresses, Options};
 use crate::reader::Fact;
@@ -29,9 +30,21 @@ struct Listener {
     statuses: BTreeMap<ObjectRef, Status>,
     infrastructure: BTreeMap<ObjectName, Infrastructure>,
     wake_at: Option<Timestamp>,
+    budgets: BTreeMap<Series, BudgetUse>,
 }
 
 impl Listener {
+    /// Applies a batch to a translator, and what it changes to this.
+    fn apply(&mut self, translator: &mut Translator, batch: Batch, now: Timestamp) {
+        self.apply_delta(translator.apply(batch, now));
+        for (series, used) in translator.take_budget_changes() {
+            match used {
+                Some(used) => self.budgets.insert(series, used),
+                None => self.budgets.remove(&series),
+            };
+        }
+    }
+
     /// Applies a delta, which must not repeat what was known.
     fn apply_delta(&mut self, delta: Delta) {
         for (key, resource) in &delta.resources {
@@ -148,6 +161,15 @@ fn options(machine: bool) -> Options {
     }
 }
 
+/// With budgets that are so small that histories exceed them, or with the usual ones.
+fn with_budgets(options: Options, are_small: bool) -> Options {
+    if !are_small {
+        return options;
+    }
+    let budgets = Limits::default().with(Budget::RouteRules, 2);
+    Options { budgets, ..options }
+}
+
 /// The output of a translator that receives the state of another one in one batch.
 fn from_scratch(translator: &Translator) -> Listener {
     let objects = &translator.state.objects;
@@ -158,7 +180,7 @@ fn from_scratch(translator: &Translator) -> Listener {
     let mut batch: Batch = all.into_iter().map(Event::Upsert).collect();
     batch.push(Event::Start);
     let mut listener = Listener::default();
-    listener.apply_delta(fresh.apply(batch, objects.now));
+    listener.apply(&mut fresh, batch, objects.now);
     listener
 }
 
@@ -169,7 +191,7 @@ fn follow(translator: &mut Translator, listener: &mut Listener, history: &Histor
     for (steps, time) in history {
         now = now.max(TIMES[*time].parse().expect("a time"));
         let batch = steps.iter().map(event).collect();
-        listener.apply_delta(translator.apply(batch, now));
+        listener.apply(translator, batch, now);
         if *listener != from_scratch(translator) {
             return false;
         }
@@ -181,14 +203,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn incremental_translation_equals_full_translation(history in history(), machine: bool) {
-        let mut translator = Translator::new(options(machine));
+    fn incremental_translation_equals_full_translation(
+        history in history(),
+        machine: bool,
+        are_small: bool,
+    ) {
+        let options = with_budgets(options(machine), are_small);
+        let mut translator = Translator::new(options);
         let mut listener = Listener::default();
         let is_right = follow(&mut translator, &mut listener, &history);
         prop_assert!(is_right, "{:#?}\n{:#?}", listener, from_scratch(&translator));
 
         let everything = universe().iter().map(|thing| Event::Delete(thing.reference.clone()));
-        listener.apply_delta(translator.apply(everything.collect(), Timestamp::MIN));
+        listener.apply(&mut translator, everything.collect(), Timestamp::MIN);
         prop_assert_eq!(listener, Listener::default());
         prop_assert!(translator.is_bare(), "{translator:#?}");
     }
@@ -204,8 +231,10 @@ proptest! {
             (Just(history), batches)
         }),
         machine: bool,
+        are_small: bool,
     ) {
-        let mut translator = Translator::new(options(machine));
+        let options = with_budgets(options(machine), are_small);
+        let mut translator = Translator::new(options);
         let mut now = Timestamp::MIN;
         let mut listener = Listener::default();
         for (number, (steps, time)) in history.iter().enumerate() {
@@ -214,9 +243,8 @@ proptest! {
             if number == start {
                 batch.push(Event::Start);
             }
-            let delta = translator.apply(batch, now);
-            prop_assert!(number >= start || delta == Delta::default());
-            listener.apply_delta(delta);
+            listener.apply(&mut translator, batch, now);
+            prop_assert!(number >= start || listener == Listener::default());
         }
         prop_assert_eq!(listener, from_scratch(&translator));
     }

@@ -10,6 +10,7 @@ use crate::api::{
     self, DefaultScope, GrpcRoute, HttpRoute, ParentReference, Resource as _, RouteGroupKind,
     TcpRoute, TlsRoute, UdpRoute,
 };
+use crate::budgets::{Budget, Limits};
 use crate::lower::route::{ResolvedRoute, RouteParent, hostnames};
 use crate::lower::route_object::RouteObject;
 use crate::lower::rule::RuleContext;
@@ -19,6 +20,8 @@ use crate::reader::Fact;
 use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
 use crate::resolve::parent::{self, Attachment, RouteToAttach};
+use crate::store::ObjectRef;
+use crate::translator::Use;
 use crate::translator::claims::Age;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
@@ -94,6 +97,10 @@ impl Unit for RouteUnit {
         if names(old) != names(new) {
             changes.fact(Fact::RuleNames(kind, name.clone()));
         }
+        let uses = |route: Option<&ResolvedRoute>| -> Vec<(Budget, Use)> {
+            route.map(|route| route.uses.clone()).unwrap_or_default()
+        };
+        changes.uses(&ObjectRef::route(kind, name), &uses(old), &uses(new));
         let table = match self.0.kind {
             RouteKind::Http => &mut changes.claims.http_routes,
             RouteKind::Grpc => &mut changes.claims.grpc_routes,
@@ -187,19 +194,31 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
         rules: Box::default(),
         refusals,
         parents,
+        uses: Vec::new(),
         candidates: Box::default(),
     };
-    let (rules_count, listeners) = (object.rules().len(), route.attachments().count());
-    if rules_count.saturating_mul(listeners) > MAX_RULES {
+    check_rules(object.rules().len(), &mut route, &reader.options().budgets);
+    route.take_rules(T::KIND, name, rules.collect());
+    Some(route)
+}
+
+/// Refuses a route whose rules are too many in total.
+fn check_rules(rules: usize, route: &mut ResolvedRoute, limits: &Limits) {
+    let listeners = route.attachments().count();
+    let limit = limits.of(Budget::RouteRules);
+    let used = rules.saturating_mul(listeners) as u64;
+    let of_object = Use::of_object(used, limit);
+    route
+        .uses
+        .extend(of_object.map(|it| (Budget::RouteRules, it)));
+    if used > limit {
         let message = format!(
-            "{rules_count} rules at {listeners} listeners exceed the limit of {MAX_RULES} in total: name \
-             fewer listeners, or split the route"
+            "{rules} rules at {listeners} listeners exceed the limit of {limit} in total: name fewer \
+             listeners, or split the route"
         );
         let problem = Problem::new(Reason::UnsupportedValue, "spec.parentRefs", message);
         route.refusals.push(problem);
     }
-    route.take_rules(T::KIND, name, rules.collect());
-    Some(route)
 }
 
 /// The parents of a route, each with the field that names it: its references, then the default
@@ -314,7 +333,3 @@ impl<'a> UnitReader<'a> {
         )
     }
 }
-
-/// Maximum number of a route's rules times its listeners: each is a resource of its own at every
-/// proxy. A route has up to 16 rules, and a Gateway 64 listeners of its own.
-const MAX_RULES: usize = 4_096;
