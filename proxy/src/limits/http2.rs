@@ -1,0 +1,62 @@
+//! Limits of HTTP/2 connections.
+
+use std::time::Duration;
+
+use super::KIB;
+
+/// Concurrent streams that a policy can allow a client: 250, fewer than are tracked.
+pub const MAX_H2_STREAMS: u32 = 250;
+/// Streams of a client tracked for resets: 256, more than it may open; further ones are refused
+/// before any work is done for them.
+pub const H2_WATCHED_STREAMS: usize = 256;
+/// Bytes of the largest stream window that a policy can allow: 16 MiB, 1 Gbit/s at a round trip of
+/// 130 ms.
+pub const MAX_H2_STREAM_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
+/// Bytes of the largest connection window that a policy can allow: 64 MiB, which one client can
+/// then make us buffer.
+pub const MAX_H2_CONNECTION_WINDOW_BYTES: u32 = 64 * 1024 * 1024;
+/// Bytes of a client's stream window: 64 KiB, a pooled buffer. It bounds what is buffered for a
+/// blocked receiver, but a large upload waits for an update every 64 KiB.
+pub const H2_STREAM_WINDOW_BYTES: u32 = 64 * 1024;
+/// Bytes of the largest window in HTTP/2 (RFC 9113 section 6.9.1): 2 GiB less one.
+pub const MAX_H2_WINDOW_BYTES: u32 = (1 << 31) - 1;
+/// Bytes of the window of a connection to an endpoint: the maximum. Clients share it: with 1 MiB, 16
+/// responses that one client did not read blocked all others.
+pub const H2_UPSTREAM_CONNECTION_WINDOW_BYTES: u32 = MAX_H2_WINDOW_BYTES;
+/// Most streams of a connection to an endpoint: 32 767, whose windows fit into the connection's.
+pub const H2_UPSTREAM_STREAMS: u32 = H2_UPSTREAM_CONNECTION_WINDOW_BYTES / H2_STREAM_WINDOW_BYTES;
+/// Bytes of one stream queued for the socket, and of one send: 64 KiB.
+pub const H2_SEND_BYTES: usize = 64 * KIB;
+/// Largest frame accepted, in bytes: 16 KiB, the protocol's minimum.
+pub const H2_FRAME_BYTES: u32 = 16 * 1024;
+/// Consecutive reads without waiting, before a yield: 4 (256 KiB).
+pub const H2_READS_PER_POLL: u32 = 4;
+/// Heads of one connection decoded in an iteration of its shard: 16, as many as are started in a
+/// poll, some 50 µs. A flood sends hundreds in one read.
+pub const H2_HEADS_PER_TURN: usize = 16;
+/// `RST_STREAM` frames per second from a client: 100, more than any legitimate use.
+pub const H2_RESETS_PER_SECOND: u32 = 100;
+/// Streams over which a client's resets are measured: of 500, half may be reset.
+pub const H2_RESET_SAMPLE: u32 = 500;
+/// Streams of one connection that the gateway resets for errors of the peer: 500 (CVE-2025-8671).
+pub const H2_LOCAL_RESETS: u32 = 500;
+/// PING frames per second, besides one after each DATA frame sent: 100.
+pub const H2_PINGS_PER_SECOND: u32 = 100;
+/// SETTINGS frames per second: 50.
+pub const H2_SETTINGS_PER_SECOND: u32 = 50;
+/// CONTINUATION frames per head besides its last one: 5, as many as the `h2` crate accepts; the largest
+/// head fits into four in all (CVE-2024-27316).
+pub const H2_CONTINUATIONS: u32 = 5;
+/// Empty DATA frames without `END_STREAM`, per connection: 100.
+pub const H2_EMPTY_DATA: u32 = 100;
+/// Unprompted `WINDOW_UPDATE` and PRIORITY frames, each: 100.
+pub const H2_FREE_FRAMES: u64 = 100;
+/// Further ones for each stream, and `WINDOW_UPDATE` for each DATA frame sent: 10; peers that
+/// update every 4 KiB need 8.
+pub const H2_FREE_FRAMES_PER_STREAM: u64 = 10;
+/// Silence after which a peer that owes bytes receives a PING: 30 s.
+pub const H2_PING_AFTER: Duration = Duration::from_secs(30);
+/// Timeout for the response to that PING: 15 s.
+pub const H2_PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// Timeout for an endpoint's HTTP/2 preface, the rest of a head, and writes: 10 s.
+pub const H2_UPSTREAM_TIMEOUT: Duration = Duration::from_secs(10);
