@@ -91,6 +91,20 @@ impl Fields {
         }
     }
 
+    /// The last line.
+    pub(super) fn last(&self) -> Option<&Field> {
+        self.list.last()
+    }
+
+    /// Removes the first line of a known name, and appends `field` in place of it.
+    pub(super) fn move_to_end(&mut self, field: Field) {
+        let place = self.list.iter().position(|line| line.known == field.known);
+        if let Some(place) = place {
+            self.list.remove(place);
+        }
+        self.push(field);
+    }
+
     /// Field lines, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Field> {
         self.list.iter()

@@ -14,6 +14,7 @@
 
 pub mod ascii;
 pub mod authority;
+pub mod engine;
 pub mod grammar;
 pub mod grpc;
 pub mod grpc_message;

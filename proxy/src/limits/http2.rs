@@ -60,3 +60,22 @@ pub const H2_PING_AFTER: Duration = Duration::from_secs(30);
 pub const H2_PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// Timeout for an endpoint's HTTP/2 preface, the rest of a head, and writes: 10 s.
 pub const H2_UPSTREAM_TIMEOUT: Duration = Duration::from_secs(10);
+
+// Only of the engine, which the data path does not use yet.
+
+/// Settings in one SETTINGS frame: 32; the protocol defines seven (CVE-2020-11080).
+pub const H2_SETTINGS_PER_FRAME: usize = 32;
+/// Bytes of a field block as received: 64 KiB, the largest head that a policy can allow, which is hardly
+/// ever longer in its encoding.
+pub const H2_BLOCK_BYTES: usize = 64 * KIB;
+/// Decoded bytes of a field block relative to the largest head: 4 times; above, the connection ends.
+/// Up to that, the rest of a head that is too large is decoded into nothing and answered with 431.
+pub const H2_BLOCK_FACTOR: usize = 4;
+/// Bytes of acknowledgements, resets and updates queued for a peer that does not read: 16 KiB; then
+/// nothing more is read from it (CVE-2019-9512, CVE-2019-9515).
+pub const H2_CONTROL_BYTES: usize = 16 * KIB;
+/// Bytes of a stream's window while received bytes exceed their memory's soft limit: 16 KiB, a frame.
+pub const H2_PRESSED_WINDOW_BYTES: u32 = 16 * 1024;
+/// Streams remembered after we reset them: 256, more than a client may open. Their frames may still be on
+/// the way, and are ignored.
+pub const H2_RESET_MEMORY: usize = 256;
