@@ -10,8 +10,14 @@ mod h1_body;
 mod h1_head;
 #[path = "../fuzz/checks/h1_pair.rs"]
 mod h1_pair;
+#[path = "../fuzz/checks/h2_engine.rs"]
+mod h2_engine;
 #[path = "../fuzz/checks/h2_guard.rs"]
 mod h2_guard;
+#[path = "../fuzz/checks/h2_hpack.rs"]
+mod h2_hpack;
+#[path = "../fuzz/checks/h2_pair.rs"]
+mod h2_pair;
 #[path = "../fuzz/checks/jwt.rs"]
 mod jwt;
 #[path = "../fuzz/checks/path.rs"]
@@ -63,8 +69,23 @@ fn h1_pair_corpus() {
 }
 
 #[test]
+fn h2_engine_corpus() {
+    replay("h2_engine", h2_engine::check);
+}
+
+#[test]
 fn h2_guard_corpus() {
     replay("h2_guard", h2_guard::check);
+}
+
+#[test]
+fn h2_hpack_corpus() {
+    replay("h2_hpack", h2_hpack::check);
+}
+
+#[test]
+fn h2_pair_corpus() {
+    replay("h2_pair", h2_pair::check);
 }
 
 /// The check uses private items of the crate, and so is part of it.
