@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::limits::{BACKGROUND_JOBS, BACKGROUND_NICENESS};
 use crate::priority;
@@ -38,6 +38,19 @@ impl Background {
 }
 
 impl JobPermit {
+    /// Runs a job, and returns its result. None where it panics, or no thread can be started.
+    pub(crate) async fn result_of<T: Send + 'static>(
+        self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let (sender, result) = oneshot::channel();
+        self.run(move || {
+            // Fails if nobody waits for it any more.
+            let _ = sender.send(job());
+        });
+        result.await.ok()
+    }
+
     /// Runs a job. Where it panics, or no thread can be started, the channels it owns are closed.
     pub(crate) fn run(self, job: impl FnOnce() + Send + 'static) {
         let run = move || {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use admin_types::dump::{Endpoint, Runtime, Source};
 use admin_types::memory::{Allocations, Allocator, HeapProfile};
 use admin_types::tasks::Task;
+use http::HeaderMap;
 use xds::model::Model;
 
 use crate::log::LogControl;
-use crate::metrics::Exposition;
+use crate::metrics::Format;
 use crate::pprof::heap::HeapStack;
 use crate::shard::{Call, ShardHandle, UpstreamId};
 use crate::upstreams::UpstreamStats;
@@ -21,10 +22,12 @@ pub struct Handles {
     pub runtime: Call<Runtime>,
     /// The source of the configuration.
     pub source: Call<Source>,
-    /// Writes all metrics of the proxy.
-    pub metrics: WriteMetrics,
+    /// Returns all metrics of the process.
+    pub metrics: RenderMetrics,
     /// What readiness waits for, such as `listeners`; empty when ready.
-    pub pending: Call<Vec<&'static str>>,
+    pub pending: Call<Vec<String>>,
+    /// Fields of the responses to `/readyz` of a process other than the proxy.
+    pub probe_fields: Call<HeaderMap>,
     /// Tasks of the configuration thread.
     pub xds_tasks: Call<Vec<Task>>,
     /// The request threads, by id.
@@ -40,8 +43,8 @@ pub struct Handles {
 }
 
 impl Handles {
-    /// For a process other than the proxy, which has a log and memory to show: see
-    /// [`start_for_process`]( crate::start_for_process).
+    /// For a process other than the proxy, which has a log and memory to show, without metrics and always
+    /// ready: see [`start_for_process`](crate::start_for_process).
     #[must_use]
     pub fn of_process(log: LogControl) -> Self {
         Self {
@@ -52,8 +55,9 @@ impl Handles {
             }),
             runtime: Box::new(Runtime::default),
             source: Box::new(Source::default),
-            metrics: Box::new(|_, _| {}),
+            metrics: Box::new(|format, _| (format.content_type(), String::new())),
             pending: Box::new(Vec::new),
+            probe_fields: Box::new(HeaderMap::new),
             xds_tasks: Box::new(Vec::new),
             shards: Vec::new(),
             log,
@@ -68,8 +72,10 @@ impl Handles {
 /// [`UpstreamStats`].
 pub type FindEndpoints = Box<dyn Fn(&str) -> Vec<(UpstreamId, Endpoint)> + Send>;
 
-/// Writes metrics; those of endpoints come from [`UpstreamStats`].
-pub type WriteMetrics = Box<dyn Fn(&mut Exposition, &UpstreamStats) + Send + Sync>;
+/// Returns metrics, and their `Content-Type`; those of endpoints come from [`UpstreamStats`]. A process with
+/// one format may ignore the requested one.
+pub type RenderMetrics =
+    Box<dyn Fn(Format, &UpstreamStats) -> (&'static str, String) + Send + Sync>;
 
 /// A configuration and its endpoints.
 pub struct ConfigView {

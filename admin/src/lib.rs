@@ -22,6 +22,7 @@ mod priority;
 pub mod process;
 mod query;
 mod response;
+mod scrapes;
 mod server;
 pub mod shard;
 mod tasks;

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 /// Timeout for a shard to reply to a query: 100 ms. A shard that exceeds it is reported as stuck.
 pub const SHARD_QUERY_TIMEOUT: Duration = Duration::from_millis(100);
-/// Timeout for a request head, including the idle time since the previous request: 15 s.
+/// Timeout for a request head of the admin server, including the idle time since the previous request:
+/// 15 s. Its clients are people.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// The same of probes and scrapes: 2 s. They send a request at once.
+pub const PROBE_HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of a write without progress: 30 s.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout of a whole response, so that a slow reader cannot keep an old configuration in memory
@@ -14,8 +17,15 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 pub const ANSWER_TIMEOUT: Duration = Duration::from_mins(10);
 /// Size of a request head: 16 KiB.
 pub const HEAD_BYTES: usize = 16 * 1024;
-/// Connections per server: 128; further ones are closed immediately, so that a flood is cheap.
+/// Connections per server: 128, each with two buffers and a file descriptor. For a further one, the oldest
+/// of the address with most of them is closed.
 pub const MAX_CONNECTIONS: usize = 128;
+/// Queue of connections that are not accepted yet: 4096, the default bound of Linux. What does not fit is
+/// repeated by the client's kernel after a second, when a probe has failed.
+pub const BACKLOG: i32 = 4096;
+/// Texts of metrics in memory: 8, each of up to some megabytes. All scrapes at a time share one; a client
+/// that has not read its response when this many newer ones were written is disconnected.
+pub const KEPT_SCRAPES: u64 = 8;
 /// Concurrent background jobs: 4; each uses a thread, and may keep an old configuration in memory.
 pub const BACKGROUND_JOBS: usize = 4;
 /// Niceness of the admin thread relative to shards: 10, a tenth of a contended core, which is enough to

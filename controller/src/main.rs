@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admin::process::{use_small_pages, uses_small_pages};
-use admin::{Address, Handles, LogControl};
+use admin::{Address, BoundSockets, LogControl, Sockets};
 use anyhow::{Context as _, Result};
 use clap::Parser as _;
 use controller::args::{Cli, Command, RunArgs};
@@ -13,17 +13,17 @@ use controller::cluster_domain::cluster_domain;
 use controller::context::Context;
 use controller::deploy::{Deployer, Settings};
 use controller::election::Candidate;
+use controller::isolation::{self, Peers};
 use controller::leadership::{Election, Leadership};
 use controller::metrics::Metrics;
 use controller::outputs::Outputs;
-use controller::server::{self, Handler, HttpResponse};
 use controller::status::{Events, StatusMetrics, StatusWriter};
 use controller::stopping::Stopping;
 use controller::translation::Translation;
 use controller::watch::{Extension, Kinds, Readiness, Supervisor};
 use controller::{gateway_class, health, log, memory, xds};
+use http::HeaderValue;
 use http::header::USER_AGENT;
-use http::{HeaderValue, StatusCode};
 use jiff::Timestamp;
 use kube::{Client, Config};
 use tokio::signal::unix::{SignalKind, signal};
@@ -57,28 +57,17 @@ fn start(args: RunArgs) -> Result<()> {
     if !uses_small_pages() {
         warn!("cannot turn off huge pages; the controller may use more memory");
     }
-    let _admin = start_admin(&args.admin_address, log)?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime
         .enable_all()
         .build()
         .context("cannot start threads")?;
-    let result = runtime.block_on(serve(args));
+    let result = runtime.block_on(serve(args, log));
     runtime.shutdown_timeout(GRACE);
     result
 }
 
-/// Starts the admin server, unless it is off.
-fn start_admin(address: &Address, log: LogControl) -> Result<Option<admin::Server>> {
-    if *address == Address::Off {
-        return Ok(None);
-    }
-    let bound = admin::bind(address).context("--admin-address")?;
-    let server = admin::start_for_process(bound, Handles::of_process(log));
-    server.context("cannot start the admin server").map(Some)
-}
-
-async fn serve(args: RunArgs) -> Result<()> {
+async fn serve(args: RunArgs, log: LogControl) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot handle SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot handle SIGINT")?;
     let (stop, stopping) = Stopping::new();
@@ -100,15 +89,21 @@ async fn serve(args: RunArgs) -> Result<()> {
         "the controller is starting"
     );
     let mut tasks = JoinSet::new();
-    start_readers(&context, config.clone(), &mut tasks).await?;
+    let readiness = Readiness::new(watched_kinds(&context.args));
+    let _servers = start_servers(&context, &readiness, log)?;
+    start_readers(&context, config.clone(), &readiness, &mut tasks)?;
     start_writers(&context, config.clone(), &mut tasks)?;
     start_election(&context, config, election, &mut tasks)?;
     tasks.spawn(gateway_class::run(context.clone()));
     let address = context.args.xds_address;
-    let listener = server::listen(address).await;
+    let listener = xds::listen(address).await;
     let listener = listener.with_context(|| format!("cannot listen on --xds-address {address}"))?;
     tasks.spawn(xds::run(context.clone(), listener));
     spawn_until_stopped(&context, &mut tasks, memory::return_freed());
+    let (peers, outputs) = (Peers::of(&context.args), Arc::clone(&context.outputs));
+    spawn_until_stopped(&context, &mut tasks, async move {
+        isolation::follow(peers, readiness, &outputs).await;
+    });
     let failed = tokio::select! {
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
@@ -133,37 +128,56 @@ async fn panic_of(tasks: &mut JoinSet<()>) -> anyhow::Error {
     std::future::pending().await
 }
 
-/// Starts the tasks that every replica runs: watches, translation, health and metrics.
-///
-/// The client of the watches does not retry: they have a backoff of their own, which is shorter, and
-/// report what fails.
-async fn start_readers(context: &Context, config: Config, tasks: &mut JoinSet<()>) -> Result<()> {
-    let Context {
-        args,
-        outputs,
-        metrics,
-        ..
-    } = context;
+/// The kinds of objects that are read.
+fn watched_kinds(args: &RunArgs) -> Kinds {
     let extensions = [
         (args.inference_extension, Extension::Inference),
         (args.x_backend, Extension::XBackend),
     ];
     let extensions = extensions.into_iter().filter(|(is_enabled, _)| *is_enabled);
     let extensions: Vec<_> = extensions.map(|(_, extension)| extension).collect();
-    let kinds = Kinds::new(&extensions);
-    let readiness = Readiness::new(kinds.clone());
-    let probes = health::handler(readiness.clone(), Arc::clone(outputs));
-    let mut servers = vec![(args.health_address, probes, "--health-address")];
-    servers.push((
-        args.metrics_address,
-        metrics_handler(metrics),
-        "--metrics-address",
-    ));
-    for (address, handler, flag) in servers {
-        let listener = server::listen(address).await;
-        let listener = listener.with_context(|| format!("cannot listen on {flag} {address}"))?;
-        spawn_until_stopped(context, tasks, server::serve(listener, handler));
-    }
+    Kinds::new(&extensions)
+}
+
+/// Starts the servers for probes, metrics and administration, on a thread of their own: a probe does not
+/// wait for a translation.
+fn start_servers(
+    context: &Context,
+    readiness: &Readiness,
+    log: LogControl,
+) -> Result<admin::Server> {
+    let args = &context.args;
+    let sockets = Sockets {
+        admin: bind("--admin-address", &args.admin_address)?,
+        metrics: bind("--metrics-address", &Address::Tcp(args.metrics_address))?,
+        readiness: bind("--health-address", &Address::Tcp(args.health_address))?,
+    };
+    let (metrics, outputs) = (context.metrics.clone(), Arc::clone(&context.outputs));
+    let handles = health::handles(readiness.clone(), outputs, metrics, log, &args.pod_name);
+    admin::start_for_process(sockets, handles).context("cannot start the servers")
+}
+
+fn bind(flag: &'static str, address: &Address) -> Result<BoundSockets> {
+    admin::bind(address).context(flag)
+}
+
+/// Starts the tasks that every replica runs: watches and translation.
+///
+/// The client of the watches does not retry: they have a backoff of their own, which is shorter, and
+/// report what fails.
+fn start_readers(
+    context: &Context,
+    config: Config,
+    readiness: &Readiness,
+    tasks: &mut JoinSet<()>,
+) -> Result<()> {
+    let Context {
+        args,
+        outputs,
+        metrics,
+        ..
+    } = context;
+    let kinds = readiness.kinds().clone();
     let options = Options {
         classes: [].into(),
         controller_name: args.controller_name.clone(),
@@ -174,7 +188,7 @@ async fn start_readers(context: &Context, config: Config, tasks: &mut JoinSet<()
     let (sender, changes) = mpsc::channel(CHANGES);
     let selectors = args.discovery_namespace_selectors.clone();
     let client = client(config, Retries::Never)?;
-    let watches = Supervisor::start(&client, selectors, &sender, &readiness, metrics);
+    let watches = Supervisor::start(&client, selectors, &sender, readiness, metrics);
     spawn_until_stopped(context, tasks, watches.run());
     let mut known = context.outputs.addresses_known.subscribe();
     let translation = async move {
@@ -244,17 +258,6 @@ fn spawn_until_stopped(
             () = task => {}
         }
     });
-}
-
-fn metrics_handler(metrics: &Metrics) -> Arc<Handler> {
-    let metrics = metrics.clone();
-    Arc::new(move |path| {
-        (path == "/metrics").then(|| HttpResponse {
-            status: StatusCode::OK,
-            content_type: Metrics::CONTENT_TYPE,
-            body: metrics.text(),
-        })
-    })
 }
 
 /// Whether a client retries requests that the API server rejected temporarily.

@@ -12,6 +12,7 @@ pub use xds_grpc::server::Published;
 
 use crate::change_tracker::ChangeTracker;
 use crate::deploy::ports::Port;
+use crate::isolation::Isolated;
 use crate::status::Deployment;
 use crate::watch::ClassParameters;
 
@@ -44,6 +45,8 @@ pub struct Outputs {
     /// The `GatewayParameters` of each class of ours, by the name of the class: from the watches to
     /// the deployer.
     pub class_parameters: ChangeTracker<String, ClassParameters>,
+    /// Set while this replica does not hear the API server, and another one does.
+    pub isolated: watch::Sender<Option<Isolated>>,
     /// The addresses of each Gateway: from the deployer to translation.
     pub addresses: ChangeTracker<ObjectName, AssignedAddresses>,
     /// Every Gateway that exists and is not being deleted, of any class: from the watches to the

@@ -7,6 +7,7 @@ use tokio::sync::Semaphore;
 use crate::background::Background;
 use crate::handles::Handles;
 use crate::limits::MAX_TRACES;
+use crate::scrapes::Scrapes;
 use crate::tasks::Tasks;
 
 /// State shared by the endpoints of all servers.
@@ -16,8 +17,8 @@ pub(crate) struct Context {
     pub(crate) hosts: Vec<String>,
     /// For expensive responses of the admin server.
     pub(crate) background: Background,
-    /// For scrapes, so that they do not wait for dumps.
-    pub(crate) scrapes: Background,
+    /// Scrapes of metrics, which do not wait for dumps.
+    pub(crate) scrapes: Scrapes,
     /// Running tasks of the admin thread.
     pub(crate) tasks: Tasks,
     /// Permits for active traces.
@@ -30,7 +31,7 @@ impl Context {
             handles: Arc::new(handles),
             hosts,
             background: Background::default(),
-            scrapes: Background::default(),
+            scrapes: Scrapes::default(),
             tasks: Tasks::default(),
             traces: Arc::new(Semaphore::new(MAX_TRACES)),
         }

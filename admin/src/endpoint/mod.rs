@@ -33,6 +33,9 @@ pub(crate) const ADMIN: &[Endpoint] = &[
 pub(crate) const PROCESS: &[Endpoint] =
     &[cpu_profile::ENDPOINT, logging::ENDPOINT, memory::ENDPOINT];
 
+/// Endpoints of the server for probes of a process other than the proxy.
+pub(crate) const PROBES: &[Endpoint] = &[readiness::LIVENESS, readiness::PROCESS_READINESS];
+
 /// The files of the admin server's page.
 pub(crate) const PAGE: &[Endpoint] = page::ENDPOINTS;
 

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 /// The text formats that scrapers negotiate with `Accept`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Format {
     /// `OpenMetrics` 1.0, which ends with `# EOF`.
     OpenMetrics,

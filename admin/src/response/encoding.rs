@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 use http::HeaderMap;
 
 /// The content encoding of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Encoding {
     Identity,
     Gzip,

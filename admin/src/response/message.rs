@@ -58,10 +58,20 @@ impl Response {
         }
     }
 
+    /// Marks a response that has large memory, shared with others of its generation.
+    pub(crate) fn of_generation(mut self, generation: u64) -> Self {
+        self.0.extensions_mut().insert(Generation(generation));
+        self
+    }
+
     pub(crate) fn into_http(self) -> http::Response<Body> {
         self.0
     }
 }
+
+/// The generation of a response: see [`Response::of_generation`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Generation(pub(crate) u64);
 
 /// Media type of plain text.
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";

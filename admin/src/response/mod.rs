@@ -9,5 +9,5 @@ mod streamed;
 pub(crate) use body::{Body, Chunk};
 pub(crate) use encoding::Encoding;
 pub(crate) use error::{ErrorFormat, ErrorResponse};
-pub(crate) use message::{JSON, Response, TEXT};
-pub(crate) use streamed::streamed;
+pub(crate) use message::{Generation, JSON, Response, TEXT};
+pub(crate) use streamed::{encode, streamed};

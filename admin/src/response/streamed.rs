@@ -47,6 +47,21 @@ pub(crate) fn streamed(
     Response::new(StatusCode::OK, content_type, Body::Chunks(receiver)).encoded(encoding)
 }
 
+/// A text in this encoding.
+///
+/// # Errors
+/// The encoder failed.
+pub(crate) fn encode(text: String, encoding: Encoding) -> io::Result<Bytes> {
+    match encoding {
+        Encoding::Identity => Ok(text.into()),
+        Encoding::Gzip => {
+            let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+            gzip.write_all(text.as_bytes())?;
+            gzip.finish().map(Bytes::from)
+        }
+    }
+}
+
 /// A writer that sends chunks to the connection.
 struct Chunks {
     buffer: Vec<u8>,

@@ -11,6 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use thiserror::Error;
 
 use crate::address::Address;
+use crate::limits::BACKLOG;
 
 /// The sockets of one server.
 #[derive(Debug, Default)]
@@ -137,9 +138,6 @@ impl Drop for UnixSocket {
         let _ = fs::remove_file(&self.path);
     }
 }
-
-/// Queue length of connections not yet accepted.
-const BACKLOG: i32 = 128;
 
 #[cfg(test)]
 mod tests {

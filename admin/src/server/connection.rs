@@ -1,8 +1,8 @@
 //! Connections to the servers, from accept to close, and their requests.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use http::Request;
 use hyper::body::Incoming;
@@ -10,24 +10,24 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::bound::{BoundSockets, UnixSocket};
+use super::connections::{Connection, Connections};
 use super::write_timeout::WriteTimeout;
 use super::{Kind, guard};
 use crate::endpoint::{Context, Endpoint, EndpointRequest};
-use crate::limits::{ACCEPT_PAUSE, HEAD_BYTES, HEAD_TIMEOUT, MAX_CONNECTIONS};
+use crate::limits::{ACCEPT_PAUSE, HEAD_BYTES, MAX_CONNECTIONS};
 use crate::query::{Query, clipped};
-use crate::response::{Body, Encoding, ErrorFormat, ErrorResponse, Response};
+use crate::response::{Body, Encoding, ErrorFormat, ErrorResponse, Generation, Response};
 use crate::tasks::TaskHandle;
 
 /// Starts accepting connections to a server.
 pub(super) fn listen(context: &Rc<Context>, kind: Kind, bound: BoundSockets) {
-    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let connections = Connections::new(MAX_CONNECTIONS);
     for listener in bound.tcp {
         match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => {
-                let acceptor = Acceptor::new(context, kind, &permits);
+                let acceptor = Acceptor::new(context, kind, &connections);
                 tokio::task::spawn_local(acceptor.tcp(listener));
             }
             Err(error) => {
@@ -36,23 +36,23 @@ pub(super) fn listen(context: &Rc<Context>, kind: Kind, bound: BoundSockets) {
         }
     }
     if let Some(unix) = bound.unix {
-        tokio::task::spawn_local(Acceptor::new(context, kind, &permits).unix(unix));
+        tokio::task::spawn_local(Acceptor::new(context, kind, &connections).unix(unix));
     }
 }
 
 struct Acceptor {
     context: Rc<Context>,
     kind: Kind,
-    permits: Arc<Semaphore>,
+    connections: Connections,
     _task: TaskHandle,
 }
 
 impl Acceptor {
-    fn new(context: &Rc<Context>, kind: Kind, permits: &Arc<Semaphore>) -> Self {
+    fn new(context: &Rc<Context>, kind: Kind, connections: &Connections) -> Self {
         Self {
             context: Rc::clone(context),
             kind,
-            permits: Arc::clone(permits),
+            connections: connections.clone(),
             _task: context
                 .tasks
                 .register("server", "listening", kind.name().to_owned()),
@@ -62,7 +62,7 @@ impl Acceptor {
     async fn tcp(self, listener: tokio::net::TcpListener) {
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => self.serve(stream),
+                Ok((stream, peer)) => self.serve(stream, Some(peer.ip())).await,
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
             }
         }
@@ -82,40 +82,54 @@ impl Acceptor {
         };
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => self.serve(stream),
+                Ok((stream, _)) => self.serve(stream, None).await,
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
             }
         }
     }
 
-    fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
-        if let Ok(permits) = Arc::clone(&self.permits).try_acquire_owned() {
-            let (context, kind) = (Rc::clone(&self.context), self.kind);
-            tokio::task::spawn_local(serve(context, kind, stream, permits));
-        }
+    async fn serve(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        peer: Option<IpAddr>,
+    ) {
+        let (connection, closed) = self.connections.open(peer);
+        let (context, kind) = (Rc::clone(&self.context), self.kind);
+        tokio::task::spawn_local(async move {
+            tokio::select! {
+                () = serve(&context, kind, stream, &connection) => {}
+                _ = closed => tracing::debug!(server = kind.name(), "closed the oldest connection for another"),
+            }
+        });
+        // It reads its request first: in a flood, it would be closed before.
+        tokio::task::yield_now().await;
     }
 }
 
 async fn serve(
-    context: Rc<Context>,
+    context: &Context,
     kind: Kind,
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    _permits: OwnedSemaphorePermit,
+    connection: &Connection,
 ) {
-    let task = context
+    let task = &context
         .tasks
         .register("connection", "idle", kind.name().to_owned());
-    let (context, task) = (&*context, &task);
     let service = service_fn(|request: Request<Incoming>| async move {
+        connection.begin_request();
         let path = clipped(request.uri().path());
         task.set("answering", format!("{} {path}", kind.name()));
         let response = respond(context, kind, &request).await;
         task.set("idle", kind.name().to_owned());
-        Ok::<http::Response<Body>, Infallible>(response.into_http())
+        let response = response.into_http();
+        if let Some(generation) = response.extensions().get::<Generation>() {
+            connection.begin_response(*generation);
+        }
+        Ok::<http::Response<Body>, Infallible>(response)
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(kind.head_timeout())
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(WriteTimeout::new(stream)), service)
         .await;
@@ -134,7 +148,7 @@ async fn respond(context: &Context, kind: Kind, request: &Request<Incoming>) -> 
             guard::check(request.uri(), request.headers(), &context.hosts)
         }
         // Probes and scrapers use cluster host names; these servers are read-only.
-        Kind::Metrics | Kind::Readiness => Ok(()),
+        Kind::Metrics | Kind::Readiness | Kind::Probes => Ok(()),
     };
     let result = match (guarded, endpoint) {
         (Err(refusal), _) => Err(refusal),
@@ -156,7 +170,7 @@ async fn handle(
     let query = match kind {
         Kind::Admin | Kind::Process => Query::parse(request.uri().query(), endpoint.parameters),
         // Queries of scrapers and probes are ignored.
-        Kind::Metrics | Kind::Readiness => Ok(Query::default()),
+        Kind::Metrics | Kind::Readiness | Kind::Probes => Ok(Query::default()),
     };
     let request = EndpointRequest {
         context,

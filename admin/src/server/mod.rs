@@ -2,19 +2,21 @@
 
 mod bound;
 mod connection;
+mod connections;
 mod guard;
 mod write_timeout;
 
 use std::io;
 use std::rc::Rc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
 use crate::endpoint::{self, Context, Endpoint};
 use crate::handles::Handles;
-use crate::limits::ADMIN_NICENESS;
+use crate::limits;
 use crate::priority;
 
 pub use bound::{BindError, BoundSockets, bind};
@@ -26,7 +28,7 @@ pub struct Sockets {
     pub admin: BoundSockets,
     /// Sockets of the metrics server.
     pub metrics: BoundSockets,
-    /// Sockets of the readiness server.
+    /// Sockets of the server for probes.
     pub readiness: BoundSockets,
 }
 
@@ -45,6 +47,8 @@ pub(crate) enum Kind {
     Readiness,
     /// The admin server of a process other than the proxy.
     Process,
+    /// The server for probes of a process other than the proxy.
+    Probes,
 }
 
 impl Kind {
@@ -53,6 +57,15 @@ impl Kind {
             Self::Admin | Self::Process => "admin",
             Self::Metrics => "metrics",
             Self::Readiness => "readiness",
+            Self::Probes => "health",
+        }
+    }
+
+    /// Timeout for a request head.
+    fn head_timeout(self) -> Duration {
+        match self {
+            Self::Admin | Self::Process => limits::HEAD_TIMEOUT,
+            Self::Metrics | Self::Readiness | Self::Probes => limits::PROBE_HEAD_TIMEOUT,
         }
     }
 
@@ -63,6 +76,7 @@ impl Kind {
             Self::Metrics => &[endpoint::METRICS],
             Self::Readiness => &[endpoint::READINESS],
             Self::Process => &[endpoint::PROCESS],
+            Self::Probes => &[endpoint::PROBES],
         };
         let mut endpoints = tables.iter().copied().flatten();
         endpoints.find(|endpoint| endpoint.path == path)
@@ -83,13 +97,18 @@ pub fn start(sockets: Sockets, handles: Handles, hosts: Vec<String>) -> io::Resu
     start_all(servers, handles, hosts)
 }
 
-/// Starts the admin server of a process other than the proxy: its log level, its memory and CPU
-/// profiles.
+/// Starts the servers of a process other than the proxy: the admin server with its log level, its memory
+/// and CPU profiles; its metrics; and `/healthz` and `/readyz` for probes.
 ///
 /// # Errors
 /// The thread or its runtime cannot be created.
-pub fn start_for_process(bound: BoundSockets, handles: Handles) -> io::Result<Server> {
-    start_all(vec![(Kind::Process, bound)], handles, Vec::new())
+pub fn start_for_process(sockets: Sockets, handles: Handles) -> io::Result<Server> {
+    let servers = vec![
+        (Kind::Probes, sockets.readiness),
+        (Kind::Metrics, sockets.metrics),
+        (Kind::Process, sockets.admin),
+    ];
+    start_all(servers, handles, Vec::new())
 }
 
 fn start_all(
@@ -102,7 +121,7 @@ fn start_all(
         .build()?;
     let (stop, stopped) = oneshot::channel::<()>();
     let run = move || {
-        priority::lower(ADMIN_NICENESS);
+        priority::lower(limits::ADMIN_NICENESS);
         let local = LocalSet::new();
         let context = Rc::new(Context::new(handles, hosts));
         local.block_on(&runtime, async move {

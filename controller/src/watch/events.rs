@@ -19,6 +19,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::heard::Heard;
 use super::list::{ListParser, NotAList};
 use super::raw::Raw;
 
@@ -40,6 +41,7 @@ impl Events {
         resource: &ApiResource,
         field_selector: Option<&str>,
         shortened: &Arc<AtomicU32>,
+        heard: &Heard,
     ) -> Self {
         let longest_page = longest_page(resource);
         let (sender, receiver) = mpsc::channel(READ_AHEAD.min(longest_page as usize));
@@ -51,6 +53,7 @@ impl Events {
             longest_page,
             shortened: Arc::clone(shortened),
             version: None,
+            heard: heard.clone(),
             events: sender,
             resume: Arc::clone(&resume),
         };
@@ -91,6 +94,7 @@ struct Reader {
     shortened: Arc<AtomicU32>,
     /// The resource version from which a watch continues. Without one, all objects are listed.
     version: Option<String>,
+    heard: Heard,
     events: mpsc::Sender<Read>,
     resume: Arc<Notify>,
 }
@@ -179,7 +183,9 @@ impl Reader {
     /// The first page, or the one that a token continues with. Returns the metadata of the list.
     async fn page(&self, continue_token: Option<String>) -> Result<ListMeta, Stop> {
         let body = self.request_page(continue_token).await?;
-        self.read_page(body).await
+        let metadata = self.read_page(body).await?;
+        self.heard.mark();
+        Ok(metadata)
     }
 
     /// Objects in the next page: a hundredth of the longest page at least.
@@ -266,7 +272,12 @@ impl Reader {
         let mut events = pin!(events.map_err(started)?);
         let mut had_events = false;
         // A dead connection has no end.
-        while let Ok(Some(event)) = timeout(WATCH_TIMEOUT, events.next()).await {
+        while let Ok(next) = timeout(WATCH_TIMEOUT, events.next()).await {
+            // Whatever it is, unless the connection broke.
+            if !matches!(next, Some(Err(kube::Error::ReadEvents(_)))) {
+                self.heard.mark();
+            }
+            let Some(event) = next else { break };
             had_events = true;
             let event = match event {
                 Ok(event) => event,

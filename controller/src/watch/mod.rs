@@ -12,6 +12,7 @@ mod class;
 mod discovery;
 mod events;
 mod follow;
+mod heard;
 mod kinds;
 mod list;
 mod measures;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use super::heard::Heard;
 use super::kinds::{KindId, Kinds};
 
 /// The state of every watch. Clones share it.
@@ -10,6 +12,7 @@ use super::kinds::{KindId, Kinds};
 pub struct Readiness {
     kinds: Kinds,
     states: Arc<Mutex<BTreeMap<KindId, State>>>,
+    heard: Heard,
 }
 
 /// The state of a watch.
@@ -33,11 +36,25 @@ impl Readiness {
         Self {
             kinds,
             states: Arc::new(Mutex::new(states)),
+            heard: Heard::default(),
         }
     }
 
-    pub(super) fn kinds(&self) -> &Kinds {
+    /// The kinds whose watches are followed.
+    #[must_use]
+    pub fn kinds(&self) -> &Kinds {
         &self.kinds
+    }
+
+    /// When the API server was last heard.
+    pub(crate) fn heard(&self) -> &Heard {
+        &self.heard
+    }
+
+    /// For how long no watch has received anything from the API server.
+    #[must_use]
+    pub fn silence(&self) -> Duration {
+        self.heard.silence()
     }
 
     /// Sets the state of a watch. Returns whether it changed.

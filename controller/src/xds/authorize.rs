@@ -57,6 +57,10 @@ impl Authorizer {
     async fn identity(&self, token: &str) -> Result<ProxyIdentity, AuthorizeError> {
         let bearer = self.bearer(token).await?;
         self.gateways_known().await?;
+        if let Some(isolated) = &*self.outputs.isolated.borrow() {
+            let text = format!("this replica may be outdated: {isolated}; connect to another one");
+            return Err(AuthorizeError::Unknown(text));
+        }
         if let Some(gateway) = gateway_of(&bearer.account, &self.outputs.infrastructure) {
             let pod = bearer.pod;
             return Ok(ProxyIdentity { gateway, pod });

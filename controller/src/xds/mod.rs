@@ -16,6 +16,7 @@ mod authority_report;
 mod authorize;
 mod certificates;
 mod keys;
+mod listen;
 mod measures;
 mod replicas;
 mod report;
@@ -34,6 +35,7 @@ use crate::context::Context;
 use acknowledgements::Reporter;
 use authorize::Authorizer;
 use certificates::Certificates;
+pub use listen::listen;
 use measures::Measures;
 use replicas::Replicas;
 

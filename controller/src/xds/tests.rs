@@ -16,7 +16,7 @@ use xds_grpc::client::{ConnectError, Controller, Stream, StreamError};
 use super::cluster::{Cluster, Replica, locked, web};
 use super::*;
 use crate::outputs::Acknowledgements;
-use crate::server::listen;
+use crate::xds::listen;
 
 const TIMEOUT: Duration = Duration::from_mins(1);
 

@@ -75,8 +75,16 @@ impl Inspected {
             view: Box::new(move || view.view()),
             runtime: Box::new(move || runtime.runtime()),
             source: Box::new(move || source.source()),
-            metrics: Box::new(move |out, live| metrics.metrics(out, live)),
-            pending: Box::new(move || pending.pending()),
+            metrics: Box::new(move |format, live| {
+                let mut out = Exposition::new(format);
+                metrics.metrics(&mut out, live);
+                (format.content_type(), out.finish())
+            }),
+            pending: Box::new(move || {
+                let pending = pending.pending().into_iter();
+                pending.map(str::to_owned).collect()
+            }),
+            probe_fields: Box::new(Default::default),
             xds_tasks: Box::new(move || xds.configuration_tasks()),
             shards: (0..this.shards.counters().len())
                 .map(|id| shard_handle(this.shards.clone(), id))

@@ -12,6 +12,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::task::yield_now;
 
+use super::super::heard::Heard;
 use super::*;
 
 /// The events of Services from a server that returns endless pages, each with one object, or an
@@ -33,7 +34,7 @@ fn events(status: StatusCode) -> (Events, Arc<AtomicUsize>) {
     let client = Client::new(server, "default");
     let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
     (
-        Events::new(&client, &resource, None, &Arc::default()),
+        Events::new(&client, &resource, None, &Arc::default(), &Heard::default()),
         requests,
     )
 }
@@ -172,7 +173,13 @@ fn scripted(scripts: Vec<Script>) -> (Events, Arc<Mutex<Vec<String>>>) {
     });
     let client = Client::new(server, "default");
     let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
-    let events = Events::new(&client, &resource, Some("type!=none"), &Arc::default());
+    let events = Events::new(
+        &client,
+        &resource,
+        Some("type!=none"),
+        &Arc::default(),
+        &Heard::default(),
+    );
     events.resume();
     (events, paths)
 }
@@ -284,7 +291,7 @@ async fn a_short_page_is_read_to_its_end_without_a_reader_of_its_events() {
     });
     let client = Client::new(server, "default");
     let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
-    let mut events = Events::new(&client, &resource, None, &Arc::default());
+    let mut events = Events::new(&client, &resource, None, &Arc::default(), &Heard::default());
     events.resume();
     is_read.recv().await.expect("the response is read");
     expect(&mut events, &["list"]).await;
@@ -319,7 +326,7 @@ async fn what_is_parsed_of_a_long_page_is_bounded() {
     });
     let client = Client::new(server, "default");
     let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
-    let mut events = Events::new(&client, &resource, None, &Arc::default());
+    let mut events = Events::new(&client, &resource, None, &Arc::default(), &Heard::default());
     events.resume();
     let received = || received.load(Ordering::Relaxed);
     let mut before = None;
@@ -437,13 +444,13 @@ async fn pages_that_do_not_arrive_in_time_become_shorter() {
     let client = Client::new(server, "default");
     let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
     let shortened = Arc::default();
-    let mut events = Events::new(&client, &resource, None, &shortened);
+    let mut events = Events::new(&client, &resource, None, &shortened, &Heard::default());
     for _ in 0..4 {
         events.resume();
         expect(&mut events, &["list", "list failed"]).await;
     }
     // Its receiver lists again with new events.
-    let mut events = Events::new(&client, &resource, None, &shortened);
+    let mut events = Events::new(&client, &resource, None, &shortened, &Heard::default());
     events.resume();
     expect(&mut events, &["list", "list failed"]).await;
     let paths = made(&paths);
