@@ -13,6 +13,7 @@ use controller::cluster_domain::cluster_domain;
 use controller::context::Context;
 use controller::deploy::{Deployer, Settings};
 use controller::election::Candidate;
+use controller::gateway_class::Claims;
 use controller::isolation::{self, Peers};
 use controller::leadership::{Election, Leadership};
 use controller::metrics::Metrics;
@@ -74,10 +75,16 @@ async fn serve(args: RunArgs, log: LogControl) -> Result<()> {
     let (election, leadership) = Leadership::new();
     let config = Config::infer().await;
     let config = config.context("no API server: run in a cluster, or set KUBECONFIG")?;
+    // Of that name there is one Service.
+    let installation = format!("{}/{}", args.namespace, args.service);
+    let outputs = Outputs {
+        claims: Claims::new(Some(installation)),
+        ..Outputs::default()
+    };
     let context = Context {
         client: client(config.clone(), Retries::ByClient)?,
         args: Arc::new(args),
-        outputs: Arc::new(Outputs::default()),
+        outputs: Arc::new(outputs),
         leadership,
         stopping,
         metrics: Metrics::default(),
@@ -92,9 +99,13 @@ async fn serve(args: RunArgs, log: LogControl) -> Result<()> {
     let readiness = Readiness::new(watched_kinds(&context.args));
     let _servers = start_servers(&context, &readiness, log)?;
     start_readers(&context, config.clone(), &readiness, &mut tasks)?;
-    start_writers(&context, config.clone(), &mut tasks)?;
+    let (writers, writing) = Leadership::new();
+    start_writers(&context, config.clone(), &writing, &mut tasks)?;
     start_election(&context, config, election, &mut tasks)?;
-    tasks.spawn(gateway_class::run(context.clone()));
+    context
+        .metrics
+        .register_claims(Arc::clone(&context.outputs));
+    tasks.spawn(gateway_class::run(context.clone(), writers));
     let address = context.args.xds_address;
     let listener = xds::listen(address).await;
     let listener = listener.with_context(|| format!("cannot listen on --xds-address {address}"))?;
@@ -108,6 +119,7 @@ async fn serve(args: RunArgs, log: LogControl) -> Result<()> {
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
         error = panic_of(&mut tasks) => Err(error),
+        lost = context.outputs.claims.lost() => Err(lost.into()),
     };
     info!("the controller is shutting down");
     stop.stop();
@@ -202,8 +214,14 @@ fn start_readers(
 }
 
 /// Starts the tasks that are active on the leader only: the status writer, and the deployer of
-/// proxies. Their clients do not retry, since both pace their own writes.
-fn start_writers(context: &Context, config: Config, tasks: &mut JoinSet<()>) -> Result<()> {
+/// proxies. Their clients do not retry, since both pace their own writes. `writing` is the leadership of
+/// classes too: it begins when it is known which of them are this installation's.
+fn start_writers(
+    context: &Context,
+    config: Config,
+    writing: &Leadership,
+    tasks: &mut JoinSet<()>,
+) -> Result<()> {
     let client = client(config, Retries::Never)?;
     let args = &context.args;
     let events = Events::start(client.clone(), &args.controller_name, &args.pod_name);
@@ -214,7 +232,7 @@ fn start_writers(context: &Context, config: Config, tasks: &mut JoinSet<()>) -> 
         events,
         StatusMetrics::new(&context.metrics),
     );
-    let (leadership, stopping) = (&context.leadership, &context.stopping);
+    let (leadership, stopping) = (writing, &context.stopping);
     tasks.spawn(writer.run(leadership.clone(), stopping.clone()));
     let deployer = Deployer::new(client, Arc::clone(&context.outputs), Settings::of(args));
     tasks.spawn(deployer.run(leadership.clone(), stopping.clone()));

@@ -10,6 +10,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 use crate::leadership::Leadership;
+use crate::outputs::Outputs;
 
 /// The metrics registry. Clones share it.
 #[derive(Debug, Clone)]
@@ -31,6 +32,13 @@ impl Metrics {
     pub fn register_leader(&self, leadership: Leadership) {
         self.register(|registry| {
             registry.register_collector(Box::new(Leader(leadership)));
+        });
+    }
+
+    /// Registers the gauge of classes that other installations serve.
+    pub fn register_claims(&self, outputs: Arc<Outputs>) {
+        self.register(|registry| {
+            registry.register_collector(Box::new(ForeignClasses(outputs)));
         });
     }
 
@@ -62,6 +70,22 @@ impl Collector for Leader {
         let gauge = ConstGauge::new(i64::from(self.0.is_leader()));
         let help = "1 on the replica that is the leader";
         let encoder = encoder.encode_descriptor("leader", help, None, MetricType::Gauge)?;
+        gauge.encode(encoder)
+    }
+}
+
+/// The number of classes with this controller's name that another installation serves.
+#[derive(Debug)]
+struct ForeignClasses(Arc<Outputs>);
+
+impl Collector for ForeignClasses {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let count = self.0.claims.foreign_count();
+        let gauge = ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX));
+        let help =
+            "GatewayClasses with the name of this controller that another installation serves";
+        let name = "classes_of_other_installations";
+        let encoder = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         gauge.encode(encoder)
     }
 }

@@ -12,6 +12,7 @@ pub use xds_grpc::server::Published;
 
 use crate::change_tracker::ChangeTracker;
 use crate::deploy::ports::Port;
+use crate::gateway_class::Claims;
 use crate::isolation::Isolated;
 use crate::status::Deployment;
 use crate::watch::ClassParameters;
@@ -45,6 +46,9 @@ pub struct Outputs {
     /// The `GatewayParameters` of each class of ours, by the name of the class: from the watches to
     /// the deployer.
     pub class_parameters: ChangeTracker<String, ClassParameters>,
+    /// The classes with this controller's name, and who serves them: from translation to the task that
+    /// claims them.
+    pub claims: Claims,
     /// Set while this replica does not hear the API server, and another one does.
     pub isolated: watch::Sender<Option<Isolated>>,
     /// The addresses of each Gateway: from the deployer to translation.

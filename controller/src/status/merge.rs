@@ -59,6 +59,17 @@ pub struct Author<'a> {
     pub controller_name: &'a str,
     /// The time of conditions whose `status` changes.
     pub now: Timestamp,
+    /// Who else writes entries with its name.
+    pub name: NameUse,
+}
+
+/// Who writes entries with the `controllerName` of an author.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameUse {
+    /// The author alone: entries that are not wanted are removed.
+    Own,
+    /// Another installation too: entries that are not wanted may be its, and stay.
+    Shared,
 }
 
 /// The result of comparing a status with the desired one.
@@ -156,6 +167,8 @@ fn compare_entries(
             .position(|it| kind.reference_of(it) == kind.reference_of(present));
         if let Some(place) = place {
             after.push(entry(Some(present), waiting.remove(place), author.now));
+        } else if author.name == NameUse::Shared {
+            after.push(present.clone());
         }
     }
     let room = kind.capacity().saturating_sub(after.len());

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Map, Value, json};
 use translate::ObjectRef;
@@ -48,22 +47,13 @@ pub struct Write {
 
 /// The write that brings a status to the desired one, if needed.
 #[must_use]
-pub fn plan(
-    object: &ObjectRef,
-    inputs: &StatusInputs<'_>,
-    controller_name: &str,
-    now: Timestamp,
-) -> Option<Write> {
+pub fn plan(object: &ObjectRef, inputs: &StatusInputs<'_>, author: Author<'_>) -> Option<Write> {
     let observed = inputs.observed;
     if observed.is_deleted {
         return None;
     }
     let present = serde_json::from_str(&observed.status).unwrap_or(Value::Null);
     let desired = desired(object, inputs, &present)?;
-    let author = Author {
-        controller_name,
-        now,
-    };
     let Comparison::Differs { fields, left_out } = compare(&present, &desired, author) else {
         return None;
     };

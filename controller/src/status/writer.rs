@@ -17,6 +17,7 @@ use translate::ObjectRef;
 use translate::api::{self, Resource as _};
 use xds::model::{Kind, ObjectName, ResourceKey};
 
+use super::merge::{Author, NameUse};
 use super::metrics::StatusMetrics;
 use super::plan::{StatusInputs, Write, plan};
 use super::programmed::{AckCount, Deployment};
@@ -249,7 +250,16 @@ impl StatusWriter {
                 .get(object)
                 .or_else(|| self.outputs.oversized.get(object)),
         };
-        let write = plan(object, &inputs, &self.controller_name, Timestamp::now())?;
+        let author = Author {
+            controller_name: &self.controller_name,
+            now: Timestamp::now(),
+            name: if self.outputs.claims.are_shared() {
+                NameUse::Shared
+            } else {
+                NameUse::Own
+            },
+        };
+        let write = plan(object, &inputs, author)?;
         Some((write, observed.resource_version.to_string()))
     }
 

@@ -9,9 +9,10 @@ use translate::{Batch, Event, Object, ObjectRef, Store};
 use xds::model::ObjectName;
 
 use super::classes::{self, Classes};
+use crate::gateway_class::ObservedClass;
 use crate::outputs::{ExistingGateway, Observed, Outputs};
 use crate::shared_values::SharedValues;
-use crate::watch::{Change, ChangeKind, Content, KindId, Kinds, Reading};
+use crate::watch::{Change, ChangeKind, Class, Content, KindId, Kinds, Reading};
 
 pub(super) struct Intake {
     kinds: Kinds,
@@ -74,7 +75,7 @@ impl Intake {
         match content {
             Content::Parameters(spec) => self.set_parameters(name, Some(spec), batch),
             Content::Class { class, observed } => {
-                let is_ours = class.controller_name == self.controller_name;
+                let is_ours = self.serves(&name, &class, &observed);
                 let (outputs, generation) = (&self.outputs, observed.generation);
                 if is_ours {
                     self.classes
@@ -121,6 +122,22 @@ impl Intake {
         }
     }
 
+    /// Whether this installation serves a class: it has its controller's name, and no other installation
+    /// has claimed it.
+    fn serves(&self, name: &ObjectName, class: &Class, observed: &Observed) -> bool {
+        let claims = &self.outputs.claims;
+        if class.controller_name != self.controller_name {
+            claims.forget(&name.name);
+            return false;
+        }
+        let observed = ObservedClass {
+            claim: class.claim.clone(),
+            resource_version: observed.resource_version.to_string(),
+            uid: observed.uid.to_string(),
+        };
+        claims.observe(&name.name, observed, !self.is_complete)
+    }
+
     fn set_parameters(&self, name: ObjectName, spec: Option<Arc<Value>>, batch: &mut Batch) {
         let exists = spec.is_some();
         self.outputs.parameters.set(&name, spec);
@@ -155,6 +172,7 @@ impl Intake {
             self.outputs.gateways.set(&name, None);
         }
         if reading == Some(Reading::Class) {
+            self.outputs.claims.forget(&name.name);
             self.classes.remove(&name, &self.outputs);
             batch.push(Event::Class(name.name.to_string(), false));
         } else {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use tracing::{debug, warn};
 use translate::admit::{self, AdmittedValue, Severity};
 use translate::status::Release;
@@ -23,9 +22,8 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, raw: Raw) -> Option<Co
         Reading::Release => return Some(Content::Release(release(&raw))),
         Reading::Class => {
             let fields = raw.fields();
-            let spec = fields.get("spec").unwrap_or(&Value::Null);
             return Some(Content::Class {
-                class: Class::of(spec),
+                class: Class::of(&fields),
                 observed: Arc::new(observe(raw, api_version)),
             });
         }

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use translate::api::{OWN_GROUP, PARAMETERS_KIND};
 use xds::model::ObjectName;
+
+use crate::gateway_class::{CLAIMED_BY, Claim, RENEWED};
 
 /// The decisive fields of a GatewayClass.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,17 +15,24 @@ pub struct Class {
     pub controller_name: String,
     /// The `GatewayParameters` of its Gateways, if set.
     pub parameters: Option<ClassParameters>,
+    /// The installation that has claimed it, if any.
+    pub claim: Option<Claim>,
 }
 
 /// The `GatewayParameters` of a class, or why the reference is invalid, with advice.
 pub type ClassParameters = Result<ObjectName, Arc<str>>;
 
 impl Class {
-    pub(super) fn of(spec: &Value) -> Self {
+    /// Reads an object.
+    pub(super) fn of(fields: &Map<String, Value>) -> Self {
+        let spec = fields.get("spec").unwrap_or(&Value::Null);
         let reference = spec.get("parametersRef");
+        let metadata = fields.get("metadata");
+        let annotations = metadata.and_then(|it| it.get("annotations"));
         Self {
             controller_name: text(spec, "controllerName").to_owned(),
             parameters: reference.filter(|it| !it.is_null()).map(parameters),
+            claim: annotations.and_then(claim),
         }
     }
 }
@@ -47,6 +56,14 @@ fn parameters(reference: &Value) -> ClassParameters {
     })
 }
 
+fn claim(annotations: &Value) -> Option<Claim> {
+    let holder = text(annotations, CLAIMED_BY);
+    (!holder.is_empty()).then(|| Claim {
+        holder: holder.to_owned(),
+        renewed: text(annotations, RENEWED).to_owned(),
+    })
+}
+
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
@@ -60,8 +77,8 @@ mod tests {
     #[test]
     fn parameters_need_the_right_kind_a_name_and_a_namespace() {
         let parameters = |reference: Value| {
-            let class = Class::of(&json!({"controllerName": "c", "parametersRef": reference}));
-            class.parameters
+            let fields = json!({"spec": {"controllerName": "c", "parametersRef": reference}});
+            Class::of(fields.as_object().expect("an object")).parameters
         };
         let reference = |group: &str, namespace: &str| json!({"group": group, "kind": PARAMETERS_KIND, "name": "n", "namespace": namespace});
         assert_eq!(parameters(Value::Null), None);
@@ -72,6 +89,21 @@ mod tests {
                 .expect("it names some")
                 .expect_err("wrongly");
             assert!(why.starts_with("spec.parametersRef: "), "{why}");
+        }
+    }
+
+    #[test]
+    fn the_claim_is_read_from_annotations() {
+        let annotations = json!({CLAIMED_BY: "a/gateway", RENEWED: "now"});
+        for (annotations, expected) in [
+            (Value::Null, None),
+            (json!({RENEWED: "now"}), None),
+            (annotations, Some(("a/gateway", "now"))),
+        ] {
+            let fields = json!({"metadata": {"annotations": annotations}, "spec": {}});
+            let claim = Class::of(fields.as_object().expect("an object")).claim;
+            let claim = claim.as_ref().map(|it| (&*it.holder, &*it.renewed));
+            assert_eq!(claim, expected);
         }
     }
 }

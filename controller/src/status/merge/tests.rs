@@ -10,6 +10,7 @@ fn author() -> Author<'static> {
     Author {
         controller_name: OURS,
         now: LATER.parse().expect("a time"),
+        name: NameUse::Own,
     }
 }
 
@@ -290,4 +291,20 @@ fn a_missing_routability_is_written_once() {
     let moved = json!({"addresses": [json!({"type": "IPAddress", "value": "192.0.2.2"})]});
     let after = patched(&moved, &desired(1));
     assert_eq!(after["addresses"][0]["value"], "192.0.2.1");
+}
+
+/// It may belong to a Gateway of a class that the other installation serves.
+#[test]
+fn an_unwanted_entry_stays_while_another_installation_has_the_same_name() {
+    let present = json!({"parents": [{"controllerName": OURS, "parentRef": {"name": "other"}, "conditions": []}]});
+    let desired = DesiredStatus::Entries(Entries::Parents, Vec::new());
+    let shared = Author {
+        name: NameUse::Shared,
+        ..author()
+    };
+    assert_eq!(compare(&present, &desired, shared), Comparison::Equal);
+    assert!(matches!(
+        compare(&present, &desired, author()),
+        Comparison::Differs { .. }
+    ));
 }

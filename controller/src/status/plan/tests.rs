@@ -19,6 +19,14 @@ fn observed(status: &Value) -> Observed {
     }
 }
 
+fn author() -> Author<'static> {
+    Author {
+        controller_name: "ours.io/controller",
+        now: jiff::Timestamp::UNIX_EPOCH,
+        name: super::super::merge::NameUse::Own,
+    }
+}
+
 fn accepted() -> Status {
     let condition = Condition {
         kind: ConditionType::Accepted,
@@ -58,7 +66,7 @@ fn planned_for(
         refused: refused.map(str::to_owned),
         invalid: None,
     };
-    plan(object, &inputs, "ours.io/controller", Timestamp::UNIX_EPOCH)
+    plan(object, &inputs, author())
 }
 
 #[test]
@@ -140,12 +148,7 @@ fn an_invalid_version_is_reported_with_its_generation() {
         refused: None,
         invalid: Some("spec.rules: unknown".into()),
     };
-    let write = plan(
-        &object,
-        &inputs,
-        "ours.io/controller",
-        Timestamp::UNIX_EPOCH,
-    );
+    let write = plan(&object, &inputs, author());
     let condition = write.expect("a write").patch["status"]["parents"][0]["conditions"][0].clone();
     assert_eq!(
         (&condition["status"], &condition["observedGeneration"]),

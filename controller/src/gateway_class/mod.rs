@@ -1,0 +1,227 @@
+//! Creates the default GatewayClass, and claims the classes that this installation serves.
+
+mod claims;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+use tracing::{debug, info, warn};
+use translate::api::{CLASS_KIND, GATEWAY_GROUP, OWN_GROUP, PARAMETERS_KIND};
+
+pub use claims::{Claim, Claims, LostClass, ObservedClass};
+use claims::{DueClaim, ForeignClass};
+
+use crate::args::RunArgs;
+use crate::context::Context;
+use crate::leadership::Election;
+
+/// Applies the default class and claims classes while this replica is the leader. `writers` is the
+/// leadership of those that write to Gateways and their resources: it begins once it is known which
+/// classes are this installation's. Ends with the process.
+pub async fn run(mut context: Context, writers: Election) {
+    let mut stopping = context.stopping.clone();
+    let mut leadership = context.leadership.clone();
+    let claiming = async {
+        loop {
+            context.leadership.acquired().await;
+            tokio::select! {
+                () = claim_classes(&context, &writers) => {}
+                () = leadership.lost() => {}
+            }
+            writers.set(false);
+        }
+    };
+    tokio::select! {
+        () = stopping.stopped() => {}
+        () = claiming => {}
+    }
+    writers.set(false);
+}
+
+/// Claims classes, renews claims, and reports classes of other installations. Never ends.
+async fn claim_classes(context: &Context, writers: &Election) {
+    let claims = &context.outputs.claims;
+    let mut changed = claims.subscribe();
+    // Until all classes are known, the default one may be another installation's.
+    let mut translated = context.outputs.translated.subscribe();
+    // Cannot fail, since the sender is part of the context.
+    let _ = translated.wait_for(|is_translated| *is_translated).await;
+    let mut apply_at = Some(Instant::now());
+    let mut reported = BTreeSet::new();
+    loop {
+        changed.borrow_and_update();
+        if apply_at.is_some_and(|at| at <= Instant::now()) {
+            let is_done = apply_default(context).await;
+            apply_at = (!is_done).then(|| Instant::now() + APPLY_RETRY);
+        }
+        let mut has_failed = false;
+        for due in claims.due(Instant::now()) {
+            has_failed |= !claim(context, &due).await;
+        }
+        let foreign: BTreeSet<_> = claims.foreign().into_iter().collect();
+        for class in foreign.difference(&reported) {
+            report(context, class).await;
+        }
+        reported = foreign;
+        if !has_failed {
+            writers.set(true);
+        }
+        tokio::select! {
+            _ = changed.changed() => {}
+            () = sleep(RETRY) => {}
+        }
+    }
+}
+
+/// Applies the default class, unless another installation serves it. Returns whether that is done.
+async fn apply_default(context: &Context) -> bool {
+    let class = &context.args.gateway_class;
+    if context.outputs.claims.is_foreign(class) {
+        return false;
+    }
+    let error = match apply(context).await {
+        Ok(()) => return true,
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            "its CRD is not installed: install the CRDs of Gateway API".to_owned()
+        }
+        Err(error) => error.to_string(),
+    };
+    warn!("cannot apply GatewayClass {class}; retrying: {error}");
+    false
+}
+
+async fn apply(context: &Context) -> kube::Result<()> {
+    let name = &context.args.gateway_class;
+    let params = PatchParams::apply(FIELD_MANAGER);
+    let patch = Patch::Apply(class(&context.args));
+    classes(context).patch(name, &params, &patch).await?;
+    info!("GatewayClass {name} is applied");
+    Ok(())
+}
+
+/// Writes a claim. Returns whether it is decided who serves the class: not if the write failed.
+async fn claim(context: &Context, due: &DueClaim) -> bool {
+    let Some(installation) = context.outputs.claims.installation() else {
+        return true;
+    };
+    let patch = json!({"metadata": {
+        "resourceVersion": due.resource_version,
+        "annotations": {CLAIMED_BY: installation, RENEWED: Timestamp::now().to_string()},
+    }});
+    let params = PatchParams::default();
+    let (classes, class, patch) = (classes(context), &due.class, Patch::Merge(patch));
+    match timeout(REQUEST, classes.patch(class, &params, &patch)).await {
+        Ok(Ok(_)) => {
+            if let Some(former) = &due.former {
+                info!(
+                    class,
+                    former,
+                    "took over a GatewayClass, whose installation no longer renews its claim"
+                );
+            }
+            true
+        }
+        // It has changed meanwhile: the watch tells how.
+        Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
+            debug!(class, "a GatewayClass changed while it was claimed");
+            false
+        }
+        Ok(Err(error)) => {
+            warn!(class, %error, "cannot claim a GatewayClass; its Gateways are not deployed, and no status is written; retrying");
+            false
+        }
+        Err(_) => {
+            warn!(
+                class,
+                "cannot claim a GatewayClass: no response from the API server; retrying"
+            );
+            false
+        }
+    }
+}
+
+/// Reports a class of another installation: in the log, and as an Event.
+async fn report(context: &Context, foreign: &ForeignClass) {
+    let own = context.outputs.claims.installation().unwrap_or_default();
+    let ForeignClass { class, uid, holder } = foreign;
+    warn!(
+        class,
+        holder,
+        "another installation of this controller serves a GatewayClass; its Gateways and routes are left alone"
+    );
+    let reporter = Reporter {
+        controller: context.args.controller_name.clone(),
+        instance: Some(context.args.pod_name.clone()),
+    };
+    let event = Event {
+        type_: EventType::Warning,
+        reason: "ClaimedByAnotherInstallation".to_owned(),
+        note: Some(format!(
+            "{holder} serves this class, so {own} does not: uninstall one of them, or install it with values \
+             gatewayClass.name and gatewayClass.controllerName of its own"
+        )),
+        action: "Claim".to_owned(),
+        secondary: None,
+    };
+    let reference = ObjectReference {
+        api_version: Some(format!("{GATEWAY_GROUP}/v1")),
+        kind: Some(CLASS_KIND.to_owned()),
+        name: Some(class.clone()),
+        uid: Some(uid.clone()),
+        ..ObjectReference::default()
+    };
+    let recorder = Recorder::new(context.client.clone(), reporter);
+    let published = timeout(REQUEST, recorder.publish(&event, &reference)).await;
+    if !matches!(published, Ok(Ok(()))) {
+        debug!(class, "an event was dropped");
+    }
+}
+
+fn classes(context: &Context) -> Api<DynamicObject> {
+    let gvk = GroupVersionKind::gvk(GATEWAY_GROUP, "v1", CLASS_KIND);
+    let resource = ApiResource::from_gvk_with_plural(&gvk, "gatewayclasses");
+    Api::all_with(context.client.clone(), &resource)
+}
+
+fn class(args: &RunArgs) -> Value {
+    let name = &args.gateway_class;
+    let mut class = json!({
+        "apiVersion": format!("{GATEWAY_GROUP}/v1"),
+        "kind": CLASS_KIND,
+        "metadata": {"name": name},
+        "spec": {"controllerName": args.controller_name},
+    });
+    if let Some(parameters) = args.gateway_class_parameters_refs.0.get(name) {
+        class["spec"]["parametersRef"] = json!({
+            "group": OWN_GROUP,
+            "kind": PARAMETERS_KIND,
+            "name": parameters.name,
+            "namespace": parameters.namespace,
+        });
+    }
+    class
+}
+
+/// The annotation of a class with the installation that serves it: the namespace and the Service of its
+/// controller.
+pub const CLAIMED_BY: &str = "gateway-system.io/claimed-by";
+/// The annotation with the time at which that was renewed.
+pub const RENEWED: &str = "gateway-system.io/claim-renewed";
+const FIELD_MANAGER: &str = "gateway-controller";
+/// Pause between attempts, and the longest time until a claim is due.
+const RETRY: Duration = Duration::from_secs(2);
+/// Pause after a failed application of the default class.
+const APPLY_RETRY: Duration = Duration::from_secs(10);
+/// Timeout of a request.
+const REQUEST: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;
