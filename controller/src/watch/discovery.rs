@@ -7,6 +7,7 @@ use http::Request;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::kinds::{KindId, Kinds, WatchedKind};
@@ -28,13 +29,10 @@ pub(super) fn built_in(kinds: &Kinds) -> ServedKinds {
 /// Whether the API server has started: until then, it may not know all kinds. One that has no such
 /// endpoint, or does not permit reading it, is taken for one that has.
 pub(super) async fn is_ready(client: &Client) -> bool {
-    let Ok(request) = Request::get("/readyz").body(Vec::new()) else {
-        return true;
-    };
-    match timeout(READY_TIMEOUT, client.request_text(request)).await {
-        Ok(Ok(_)) => true,
-        Ok(Err(kube::Error::Api(status))) => status.code < 500,
-        Ok(Err(_)) | Err(_) => false,
+    match get(client, "/readyz").await {
+        Answer::Text(_) => true,
+        Answer::Code(code) => code < 500,
+        Answer::None => false,
     }
 }
 
@@ -83,11 +81,74 @@ pub(super) async fn discover(client: &Client, kinds: &Kinds) -> kube::Result<Ser
     Ok(best.collect())
 }
 
+/// Whether a kind that a discovery does not name is really absent: a discovery can be incomplete, such as of
+/// an API server that starts, or whose cache is behind. Its own list has to answer 404, and its definition
+/// must be gone. A kind that was not served before is also absent if its definition has no version that is
+/// read here, or cannot be read for lack of permission.
+pub(super) async fn is_absent(client: &Client, kind: &WatchedKind, was_served: bool) -> bool {
+    let plural = kind.plural();
+    for version in &kind.versions {
+        let list = format!("/apis/{}/{version}/{plural}?limit=1", kind.group);
+        match get(client, &list).await {
+            Answer::Code(404) => {}
+            // Nobody may have granted reading a kind that is not installed.
+            Answer::Code(403) if !was_served => {}
+            _ => return false,
+        }
+    }
+    if !kind.has_definition() {
+        return true;
+    }
+    let definition = format!(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.{}",
+        kind.group
+    );
+    match get(client, &definition).await {
+        Answer::Code(404) => true,
+        Answer::Code(403) => !was_served,
+        Answer::Text(text) => !was_served && !serves_any(&text, &kind.versions),
+        Answer::Code(_) | Answer::None => false,
+    }
+}
+
+/// Whether a definition serves one of the versions. One that cannot be parsed may.
+fn serves_any(definition: &str, versions: &[&str]) -> bool {
+    let parsed: Option<Value> = serde_json::from_str(definition).ok();
+    let listed = parsed
+        .as_ref()
+        .and_then(|it| it.pointer("/spec/versions")?.as_array());
+    listed.is_none_or(|listed| {
+        listed.iter().any(|version| {
+            let name = version["name"].as_str().unwrap_or_default();
+            version["served"] == true && versions.contains(&name)
+        })
+    })
+}
+
+/// The answer to a request.
+enum Answer {
+    Text(String),
+    /// A status code other than 200.
+    Code(u16),
+    None,
+}
+
+async fn get(client: &Client, path: &str) -> Answer {
+    let Ok(request) = Request::get(path).body(Vec::new()) else {
+        return Answer::None;
+    };
+    match timeout(READY_TIMEOUT, client.request_text(request)).await {
+        Ok(Ok(text)) => Answer::Text(text),
+        Ok(Err(kube::Error::Api(status))) => Answer::Code(status.code),
+        Ok(Err(_)) | Err(_) => Answer::None,
+    }
+}
+
 /// Whether it is the kind itself, and not a subresource such as `status`.
 fn is_watched(resource: &APIResource) -> bool {
     let can = |verb: &str| resource.verbs.iter().any(|it| it == verb);
     !resource.name.contains('/') && can("list") && can("watch")
 }
 
-/// How long `/readyz` may take: it asks etcd, which can hang.
+/// How long a request may take: `/readyz` asks etcd, which can hang.
 const READY_TIMEOUT: Duration = Duration::from_secs(3);

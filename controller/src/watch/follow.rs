@@ -113,7 +113,7 @@ impl Follower {
                 self.service.changed().await.map_err(|_| ReceiverClosed)
             }
             Service::Served(resource) => {
-                if self.kind.is_namespaced() {
+                if self.kind.is_scoped() {
                     let scope = self.scopes.wait_for(Option::is_some).await;
                     drop(scope.map_err(|_| ReceiverClosed)?);
                     // It may have changed at the same time as the last watch ended.
@@ -270,7 +270,7 @@ impl Follower {
     async fn upsert(&mut self, raw: Raw, resource: &ApiResource) -> Result<(), ReceiverClosed> {
         let name = raw.name();
         self.measures.event(self.kind.kind);
-        if self.kind.is_namespaced() && !self.is_in_scope(&name) {
+        if self.kind.is_scoped() && !self.is_in_scope(&name) {
             return Ok(());
         }
         let uid = Uid::of(&raw);
@@ -343,7 +343,7 @@ impl Follower {
     /// Applies a change of the selected namespaces.
     async fn rescope(&mut self, started: Instant) -> Result<(), ReceiverClosed> {
         let scope = self.scopes.borrow_and_update().clone();
-        if !self.kind.is_namespaced() || scope == self.progress.scope {
+        if !self.kind.is_scoped() || scope == self.progress.scope {
             return Ok(());
         }
         let old = std::mem::replace(&mut self.progress.scope, scope);

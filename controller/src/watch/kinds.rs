@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kube::core::{ApiResource, GroupVersionKind};
 use translate::api::{
     CLASS_KIND, ClusterTrustBundle, GATEWAY_GROUP, OWN_GROUP, PARAMETERS_KIND, Resource as _,
 };
@@ -192,11 +193,32 @@ impl WatchedKind {
         matches!(self.group, "" | "discovery.k8s.io")
     }
 
-    /// Whether its objects are namespaced.
-    pub(super) fn is_namespaced(&self) -> bool {
+    /// Whether it is defined by a `CustomResourceDefinition`.
+    pub(super) fn has_definition(&self) -> bool {
+        !self.is_built_in()
+            && !matches!(
+                self.group,
+                ClusterTrustBundle::GROUP | "apiextensions.k8s.io"
+            )
+    }
+
+    /// Its plural in paths, as its definition has it.
+    pub(super) fn plural(&self) -> String {
+        match self.kind {
+            PARAMETERS_KIND => PARAMETERS_KIND.to_lowercase(),
+            kind => {
+                let gvk = GroupVersionKind::gvk(self.group, "", kind);
+                ApiResource::from_gvk(&gvk).plural
+            }
+        }
+    }
+
+    /// Whether its objects are read in selected namespaces only. Those of a class may have their parameters
+    /// in any: who may write the class decides that.
+    pub(super) fn is_scoped(&self) -> bool {
         !matches!(
             self.kind,
-            NAMESPACE | CLASS_KIND | DEFINITION | ClusterTrustBundle::KIND
+            NAMESPACE | CLASS_KIND | DEFINITION | PARAMETERS_KIND | ClusterTrustBundle::KIND
         )
     }
 }
@@ -221,4 +243,23 @@ fn requirement(group: &str, kind: &str) -> Requirement {
 
 fn has_status(group: &str) -> bool {
     !matches!(group, "" | "discovery.k8s.io" | ClusterTrustBundle::GROUP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise a kind that is not installed would never count as absent.
+    #[test]
+    fn the_controller_may_read_the_definitions_of_all_kinds() {
+        let rules = include_str!("../../../k8s/charts/gateway/files/cluster-rules.yaml");
+        let kinds = Kinds::new(&[Extension::Inference, Extension::XBackend]);
+        let mut count = 0;
+        for kind in kinds.iter().filter(|kind| kind.has_definition()) {
+            let definition = format!("    - {}.{}\n", kind.plural(), kind.group);
+            assert!(rules.contains(&definition), "{definition}");
+            count += 1;
+        }
+        assert!(count > 10, "{count}");
+    }
 }

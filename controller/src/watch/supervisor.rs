@@ -1,6 +1,6 @@
 //! Starts the watches, and repeats the discovery of served kinds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::backoff::Backoff;
 use super::change::Change;
 use super::discovery::{self, ServedKinds};
 use super::follow::{Follower, Progress, Service};
-use super::kinds::{KindId, Kinds, NAMESPACE};
+use super::kinds::{KindId, Kinds, NAMESPACE, WatchedKind};
 use super::measures::Measures;
 use super::readiness::Readiness;
 use super::rescoping::{Reports, Rescoping};
@@ -30,6 +30,8 @@ pub struct Supervisor {
     rediscover: Arc<Notify>,
     /// Kinds that were served before, but not in the last discovery.
     missing: Vec<KindId>,
+    /// Kinds that discoveries do not name, and that are not absent.
+    hidden: BTreeSet<KindId>,
     /// Since when the API server has not been ready.
     unready_since: Option<Instant>,
     followers: JoinSet<()>,
@@ -57,6 +59,7 @@ impl Supervisor {
             services: BTreeMap::new(),
             rediscover: Arc::default(),
             missing: Vec::new(),
+            hidden: BTreeSet::new(),
             unready_since: None,
             followers: JoinSet::new(),
         };
@@ -107,7 +110,7 @@ impl Supervisor {
                 Ok(served) => {
                     backoff.reset();
                     if self.is_reliable(is_ready) {
-                        self.take(&served)
+                        self.take(&served).await
                     } else {
                         MIN_INTERVAL
                     }
@@ -138,26 +141,48 @@ impl Supervisor {
     }
 
     /// Applies a discovery. Returns when to repeat it.
-    fn take(&mut self, served: &ServedKinds) -> Duration {
-        let others = self.kinds.iter().filter(|kind| !kind.is_built_in());
-        let others: Vec<KindId> = others.map(|kind| kind.id).collect();
+    async fn take(&mut self, served: &ServedKinds) -> Duration {
+        let kinds = self.kinds.clone();
         let mut wait = ALL_SERVED;
-        for id in others {
-            if let Some(resource) = served.get(&id) {
-                self.missing.retain(|missing| *missing != id);
-                self.set(id, Service::Served(resource.clone()));
+        for kind in kinds.iter().filter(|kind| !kind.is_built_in()) {
+            if let Some(resource) = served.get(&kind.id) {
+                self.missing.retain(|missing| *missing != kind.id);
+                self.hidden.remove(&kind.id);
+                self.set(kind.id, Service::Served(resource.clone()));
                 continue;
             }
             wait = ABSENT_KIND_INTERVAL;
-            // A single discovery does not end a watch: an API server that is starting knows few
-            // kinds, and may not tell that it is.
-            if self.is_served(id) && !self.missing.contains(&id) {
-                self.missing.push(id);
-            } else {
-                self.set(id, Service::Absent);
-            }
+            self.miss(kind).await;
         }
         wait
+    }
+
+    /// Handles that a discovery does not name a kind. That alone ends no watch: without its objects, such as
+    /// policies, what they protect would be open.
+    async fn miss(&mut self, kind: &WatchedKind) {
+        let was_served = self.is_served(kind.id);
+        if was_served && !self.missing.contains(&kind.id) {
+            self.missing.push(kind.id);
+            return;
+        }
+        if self.is(kind.id, &Service::Absent) {
+            return;
+        }
+        if discovery::is_absent(&self.client, kind, was_served).await {
+            self.hidden.remove(&kind.id);
+            self.set(kind.id, Service::Absent);
+        } else if self.hidden.insert(kind.id) {
+            warn!(
+                "the API server does not name {} of group {} among its resources, but has its definition, or does not tell; its objects stay in effect",
+                kind.kind, kind.group
+            );
+        }
+    }
+
+    fn is(&self, id: KindId, service: &Service) -> bool {
+        self.services
+            .get(&id)
+            .is_some_and(|it| *it.borrow() == *service)
     }
 
     fn is_served(&self, id: KindId) -> bool {

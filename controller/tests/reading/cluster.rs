@@ -37,6 +37,8 @@ struct State {
     watches: Vec<Watch>,
     /// Lists that are read in pages, each with its version.
     lists: Vec<(u64, Vec<Value>)>,
+    /// Kinds that discovery does not name.
+    hidden: Vec<&'static str>,
     forbidden: BTreeSet<&'static str>,
     is_away: bool,
     is_ready: bool,
@@ -62,6 +64,7 @@ impl Cluster {
             history: Vec::new(),
             watches: Vec::new(),
             lists: Vec::new(),
+            hidden: Vec::new(),
             forbidden: BTreeSet::new(),
             is_away: false,
             is_ready: true,
@@ -161,6 +164,13 @@ impl Cluster {
         }
     }
 
+    /// Leaves a kind out of discovery, or not: its definition and its objects stay.
+    pub(crate) fn set_hidden(&self, plural: &'static str, is_hidden: bool) {
+        let mut state = self.state();
+        state.hidden.retain(|it| *it != plural);
+        state.hidden.extend(is_hidden.then_some(plural));
+    }
+
     /// Injects random faults from now on; `None` stops that.
     pub(crate) fn set_faults(&self, seed: Option<u64>) {
         self.state().faults = seed.map(SmallRng::seed_from_u64);
@@ -227,6 +237,16 @@ impl State {
             (&Method::GET, ["apis", group, version]) => {
                 self.resources(&format!("{group}/{version}"))
             }
+            (
+                &Method::GET,
+                [
+                    "apis",
+                    "apiextensions.k8s.io",
+                    "v1",
+                    "customresourcedefinitions",
+                    name,
+                ],
+            ) => self.definition(name),
             (&Method::GET, ["api", version, plural]) => self.collection(version, plural, query),
             (&Method::GET, ["apis", group, version, plural]) => {
                 self.collection(&format!("{group}/{version}"), plural, query)
@@ -249,7 +269,8 @@ impl State {
 
     fn groups(&self) -> Response<ResponseBody> {
         let mut groups: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for (api_version, _, _) in &self.served {
+        let named = self.served.iter().filter(|it| !self.hidden.contains(&it.2));
+        for (api_version, _, _) in named {
             if let Some((group, version)) = api_version.split_once('/') {
                 groups.entry(group).or_default().insert(version);
             }
@@ -266,7 +287,8 @@ impl State {
     }
 
     fn resources(&self, api_version: &str) -> Response<ResponseBody> {
-        let resources = self.served.iter().filter(|it| it.0 == api_version);
+        let resources = self.served.iter();
+        let resources = resources.filter(|it| it.0 == api_version && !self.hidden.contains(&it.2));
         let verbs = json!(["get", "list", "watch"]);
         let resources: Vec<Value> = resources
             .flat_map(|(_, kind, plural)| {
@@ -277,6 +299,19 @@ impl State {
         whole(
             &json!({"kind": "APIResourceList", "groupVersion": api_version, "resources": resources}),
         )
+    }
+
+    fn definition(&self, name: &str) -> Response<ResponseBody> {
+        let mut served = self.served.iter();
+        let found = served.find(|(api_version, _, plural)| {
+            let group = api_version.split('/').next().unwrap_or_default();
+            format!("{plural}.{group}") == name
+        });
+        let Some((api_version, _, _)) = found else {
+            return refuse(404, "not found");
+        };
+        let version = api_version.split('/').next_back();
+        whole(&json!({"spec": {"versions": [{"name": version, "served": true}]}}))
     }
 
     fn collection(

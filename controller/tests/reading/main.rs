@@ -340,3 +340,65 @@ async fn a_rejected_object_keeps_its_last_valid_version_in_effect() {
     reader.expect(&cluster, Duration::from_secs(1)).await;
     assert_eq!(reader.outputs.invalid.keys(), []);
 }
+
+/// A discovery can be incomplete: without these policies and grants, what they protect would be open.
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_defined_keeps_its_objects_when_discovery_does_not_name_it() {
+    for plural in [
+        "trafficpolicies",
+        "backendtlspolicies",
+        "referencegrants",
+        "httproutes",
+    ] {
+        let cluster = cluster_with(&site());
+        let reader = Reader::start(&cluster, "[]");
+        reader.expect(&cluster, Duration::from_secs(5)).await;
+        let published = reader.outcome();
+        cluster.set_hidden(plural, true);
+        for _ in 0..200 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(reader.outcome(), published, "{plural}");
+        }
+        // Neither does a controller that starts take it for absent.
+        let late = Reader::start(&cluster, "[]");
+        tokio::time::sleep(Duration::from_mins(3)).await;
+        assert!(!late.outputs.published.views().is_complete(), "{plural}");
+        cluster.set_hidden(plural, false);
+        late.expect(&cluster, Duration::from_secs(10)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_api_server_is_heard_as_long_as_watches_end() {
+    let cluster = cluster_with(&site());
+    let reader = Reader::start(&cluster, "[]");
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let silence = reader.readiness.silence();
+        assert!(silence <= Duration::from_secs(62), "{silence:?}");
+    }
+    // It no longer responds, or its watches get stuck.
+    cluster.set_away(true);
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert!(reader.readiness.silence() >= Duration::from_mins(2));
+    cluster.set_away(false);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert!(reader.readiness.silence() <= Duration::from_secs(62));
+}
+
+/// Who may write the class decides which parameters its Gateways have.
+#[tokio::test(start_paused = true)]
+async fn parameters_of_a_class_are_read_in_namespaces_that_are_not_selected() {
+    let cluster = cluster_with(&site());
+    cluster.put(&json!({
+        "apiVersion": "gateway-system.io/v1alpha1", "kind": "GatewayParameters",
+        "metadata": {"namespace": "platform", "name": "standard", "uid": "standard"},
+        "spec": {"replicas": 3},
+    }));
+    let reader = Reader::start(&cluster, "[{matchLabels: {nobody: has}}]");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(reader.outputs.published.views().is_complete());
+    let name = ObjectName::new("platform", "standard");
+    let parameters = reader.outputs.parameters.get(&name).expect("they are read");
+    assert_eq!(parameters["replicas"], 3);
+}

@@ -167,7 +167,7 @@ fn follower(scopes: Scopes, changes: mpsc::Sender<Change>) -> (watch::Sender<Ser
     let built_in: Vec<_> = discovery::built_in(&kinds).into_iter().collect();
     let namespaced = kinds.iter().find_map(|kind| {
         let (_, resource) = built_in.iter().find(|(id, _)| *id == kind.id)?;
-        kind.is_namespaced().then(|| (kind, resource.clone()))
+        kind.is_scoped().then(|| (kind, resource.clone()))
     });
     let (kind, resource) = namespaced.expect("Services are namespaced");
     let (sender, service) = watch::channel(Service::Served(resource));
