@@ -151,6 +151,26 @@ pub struct RunArgs {
     pub service: String,
 }
 
+impl RunArgs {
+    /// Advice about references to parameters that have no effect.
+    #[must_use]
+    pub fn parameters_advice(&self) -> Option<String> {
+        let created = &self.gateway_class;
+        let names = self.gateway_class_parameters_refs.0.keys();
+        let unused: Vec<_> = names
+            .filter(|it| *it != created)
+            .map(|it| format!("`{it}`"))
+            .collect();
+        (!unused.is_empty()).then(|| {
+            format!(
+                "gatewayClassParametersRefs has parameters of {}, which have no effect: the controller creates the \
+                 GatewayClass `{created}` only; correct the name, or set spec.parametersRef of your own class",
+                unused.join(" and ")
+            )
+        })
+    }
+}
+
 /// Transport of the xDS server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum XdsMode {
@@ -223,5 +243,18 @@ mod tests {
         assert_eq!(refs["gateway"].namespace, "b");
         assert!(run(&[flag, "{gateway: {name: a}}"]).is_err());
         assert!(run(&[flag, "[1]"]).is_err());
+    }
+
+    #[test]
+    fn parameters_of_a_misspelt_class_are_named() {
+        let refs = |refs: &str| run(&["--gateway-class-parameters-refs", refs]).expect("valid");
+        let advice = refs("{gatewy: {name: a, namespace: b}}").parameters_advice();
+        let advice = advice.expect("it has no effect");
+        assert!(
+            advice.contains("`gatewy`") && advice.contains("`gateway` only"),
+            "{advice}"
+        );
+        let used = refs("{gateway: {name: a, namespace: b}}");
+        assert_eq!(used.parameters_advice(), None);
     }
 }

@@ -79,8 +79,14 @@ async fn serve(args: RunArgs, log: LogControl) -> Result<()> {
     let installation = format!("{}/{}", args.namespace, args.service);
     let outputs = Outputs {
         claims: Claims::new(Some(installation)),
+        class_advice: args
+            .parameters_advice()
+            .map(|advice| (args.gateway_class.clone(), advice)),
         ..Outputs::default()
     };
+    if let Some((_, advice)) = &outputs.class_advice {
+        warn!("{advice}");
+    }
     let context = Context {
         client: client(config.clone(), Retries::ByClient)?,
         args: Arc::new(args),

@@ -49,6 +49,9 @@ pub struct Outputs {
     /// The classes with this controller's name, and who serves them: from translation to the task that
     /// claims them.
     pub claims: Claims,
+    /// Advice about settings of a class that have no effect, for its status: the name of the class, and the
+    /// text. From the command line.
+    pub class_advice: Option<(String, String)>,
     /// Set while this replica does not hear the API server, and another one does.
     pub isolated: watch::Sender<Option<Isolated>>,
     /// The addresses of each Gateway: from the deployer to translation.

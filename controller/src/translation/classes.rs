@@ -101,7 +101,12 @@ impl Classes {
             release: self.release,
             trust_bundles,
         };
-        let status = Arc::new(Status::GatewayClass(status(served, installed, outputs)));
+        let status = status(served, installed, outputs);
+        let status = match &outputs.class_advice {
+            Some((class, advice)) if **class == *name.name => status.with_advice(advice),
+            _ => status,
+        };
+        let status = Arc::new(Status::GatewayClass(status));
         outputs.statuses.set(&reference(name), Some(status));
     }
 }
@@ -127,5 +132,28 @@ pub(super) fn reference(name: &ObjectName) -> ObjectRef {
         group: GATEWAY_GROUP.into(),
         kind: CLASS_KIND.into(),
         name: name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_about_a_class_is_in_its_status_alone() {
+        let outputs = Outputs {
+            class_advice: Some(("edge".to_owned(), "mind this".to_owned())),
+            ..Outputs::default()
+        };
+        let mut classes = Classes::default();
+        classes.set_trust_bundles(false, &outputs);
+        classes.record_release_lookup(&outputs);
+        for (class, expected) in [("edge", true), ("other", false)] {
+            let name = ObjectName::new("", class);
+            classes.put(&name, 1, None, &outputs);
+            let status = outputs.statuses.get(&reference(&name));
+            let text = format!("{status:?}");
+            assert_eq!(text.contains("mind this"), expected, "{text}");
+        }
     }
 }

@@ -43,6 +43,16 @@ impl GatewayClassStatus {
         Self::with(conditions, installed)
     }
 
+    /// The same, with advice about settings that have no effect in the message of `Accepted`.
+    #[must_use]
+    pub fn with_advice(mut self, advice: &str) -> Self {
+        let accepted = self.conditions.iter_mut();
+        for condition in accepted.filter(|it| it.kind == ConditionType::Accepted) {
+            condition.message = format!("{}; {advice}", condition.message).into();
+        }
+        self
+    }
+
     fn with(conditions: Conditions, installed: Installed) -> Self {
         let release = installed.release;
         let (status, reason) = match release {
@@ -117,6 +127,19 @@ mod tests {
             message.contains("v1.99.0") && message.contains("v1.7"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn advice_is_in_the_message() {
+        let installed = Installed {
+            release: None,
+            trust_bundles: false,
+        };
+        let status = GatewayClassStatus::accepted(3, installed).with_advice("mind this");
+        let status = serde_json::to_value(status).expect("JSON");
+        let message = "Gateways of this class are served; mind this";
+        assert_eq!(status["conditions"][0]["message"], message);
+        assert_eq!(status["conditions"][0]["status"], "True");
     }
 
     #[test]
