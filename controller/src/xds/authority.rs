@@ -17,6 +17,8 @@ use x509_parser::pem::parse_x509_pem;
 pub(super) struct Authority {
     /// Its certificate in PEM, as passed to proxies.
     pub(super) pem: String,
+    /// Its key in PEM.
+    pub(super) key_pem: String,
     pub(super) not_after: SystemTime,
     issuer: Issuer<'static, KeyPair>,
 }
@@ -82,13 +84,14 @@ impl Authority {
         if not_after <= now {
             return Err(InvalidAuthority::Expired);
         }
-        let key = String::from_utf8_lossy(key);
-        let key = KeyPair::from_pem(&key).map_err(InvalidAuthority::Key)?;
+        let key_pem = String::from_utf8_lossy(key).into_owned();
+        let key = KeyPair::from_pem(&key_pem).map_err(InvalidAuthority::Key)?;
         if key.subject_public_key_info() != parsed.public_key().raw {
             return Err(InvalidAuthority::OtherKey);
         }
         Ok(Self {
             pem: first_block(text).ok_or_else(none)?,
+            key_pem,
             not_after,
             issuer: Issuer::from_ca_cert_pem(text, key)?,
         })

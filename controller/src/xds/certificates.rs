@@ -1,6 +1,9 @@
 //! The certificate of the xDS server: its authority in a Secret and the bundle that proxies trust
 //! in a ConfigMap, both in the namespace of the controller. The leader writes them; every replica
 //! signs its own certificate. An authority that the user put into the Secret is never replaced.
+//!
+//! While the next authority is announced, the one before signs. It is kept in a Secret of its own, so that
+//! a process that starts in these minutes does not sign with one that proxies do not trust yet.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,6 +37,8 @@ pub(super) struct Certificates {
     names: Vec<String>,
     rotation: Rotation,
     report: AuthorityReport,
+    /// The certificate of the authority that is in its Secret as the one that signs.
+    kept: Option<String>,
     /// The authority of the current certificate, and when it was signed.
     issued: Option<(String, Instant)>,
     configs: Option<watch::Sender<Arc<ServerConfig>>>,
@@ -81,6 +86,7 @@ impl Certificates {
             ],
             rotation: Rotation::default(),
             report: AuthorityReport::register(context),
+            kept: None,
             issued: None,
             configs: None,
             context: context.clone(),
@@ -140,8 +146,14 @@ impl Certificates {
             Ok(None) => Ok(()),
             Ok(Some(authority)) => {
                 self.report.valid(authority.not_after);
+                if self.rotation.signing().is_none()
+                    && let Some(signing) = self.former(&authority).await?
+                {
+                    self.rotation.set_desired(Arc::new(signing));
+                }
                 self.rotation.set_desired(Arc::new(authority));
-                self.compare_bundle(now).await
+                self.compare_bundle(now).await?;
+                self.keep_signing().await
             }
             Err(failure) => {
                 let is_invalid = matches!(failure, Failure::Authority { .. });
@@ -154,10 +166,8 @@ impl Certificates {
     }
 
     async fn compare_bundle(&mut self, now: Instant) -> Result<(), Failure> {
-        let config_map = self.config_maps.get_opt(&self.name).await?;
-        let present = config_map.as_ref().and_then(|it| it.data.as_ref());
-        let present = present.and_then(|data| data.get(BUNDLE));
-        let present = certificates(present.map_or("", String::as_str));
+        let config_map = self.published().await?;
+        let present = certificates(bundle(config_map.as_ref()));
         self.rotation.set_published(&present, now);
         self.rotation.advance(now);
         let wanted = self.rotation.bundle(now);
@@ -176,6 +186,68 @@ impl Certificates {
                 is_new
             });
         Ok(())
+    }
+
+    /// The ConfigMap with the bundle.
+    async fn published(&self) -> Result<Option<ConfigMap>, Failure> {
+        Ok(self.config_maps.get_opt(&self.name).await?)
+    }
+
+    /// The authority that signed before this process started, if it is another one: proxies may not trust the
+    /// desired one yet.
+    async fn former(&self, desired: &Authority) -> Result<Option<Authority>, Failure> {
+        let Some(secret) = self.secrets.get_opt(&self.signing_name()).await? else {
+            return Ok(None);
+        };
+        // One that has expired or is damaged would serve nobody.
+        let Ok(former) = read(&secret, SystemTime::now()) else {
+            return Ok(None);
+        };
+        let published = self.published().await?;
+        let is_trusted = certificates(bundle(published.as_ref())).contains(&former.pem);
+        Ok((former.pem != desired.pem && is_trusted).then_some(former))
+    }
+
+    /// As the leader, keeps the authority that signs in its Secret.
+    async fn keep_signing(&mut self) -> Result<(), Failure> {
+        let Some(signing) = self.rotation.signing() else {
+            return Ok(());
+        };
+        if self.kept.as_ref() == Some(&signing.pem) || !self.context.leadership.is_leader() {
+            return Ok(());
+        }
+        let name = self.signing_name();
+        let before = self.secrets.get_opt(&name).await?;
+        let data = [(CERTIFICATE, &signing.pem), (KEY, &signing.key_pem)];
+        let data =
+            data.map(|(entry, pem)| (entry.to_owned(), ByteString(pem.clone().into_bytes())));
+        let data = Some(BTreeMap::from(data));
+        let pem = signing.pem.clone();
+        if before.as_ref().is_none_or(|before| before.data != data) {
+            let params = PostParams::default();
+            let is_new = before.is_none();
+            let secret = Secret {
+                metadata: ObjectMeta {
+                    name: Some(name.clone()),
+                    ..self.metadata(before.map(|it| it.metadata))
+                },
+                type_: Some("kubernetes.io/tls".to_owned()),
+                data,
+                ..Secret::default()
+            };
+            if is_new {
+                self.secrets.create(&params, &secret).await?;
+            } else {
+                self.secrets.replace(&name, &params, &secret).await?;
+            }
+        }
+        self.kept = Some(pem);
+        Ok(())
+    }
+
+    /// Name of the Secret with the authority that signs.
+    fn signing_name(&self) -> String {
+        format!("{}-signing", self.name)
     }
 
     /// The authority of the Secret. The leader generates one if there is none, and in place of a
@@ -282,6 +354,13 @@ impl Certificates {
         info!("signed a certificate for the xDS server");
         Ok(())
     }
+}
+
+/// The bundle in its ConfigMap; empty without one.
+fn bundle(config_map: Option<&ConfigMap>) -> &str {
+    let data = config_map.and_then(|it| it.data.as_ref());
+    data.and_then(|data| data.get(BUNDLE))
+        .map_or("", String::as_str)
 }
 
 fn read(secret: &Secret, now: SystemTime) -> Result<Authority, InvalidAuthority> {

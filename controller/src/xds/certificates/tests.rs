@@ -220,3 +220,46 @@ async fn an_invalid_authority_secret_is_ignored() {
     certificates.step().await;
     assert!(certificates.configs.is_none(), "it signs with nothing else");
 }
+
+/// Proxies learn of the new authority only minutes later.
+#[tokio::test]
+async fn an_authority_that_was_replaced_signs_after_a_restart_until_the_next_one_is_announced() {
+    let cluster = Cluster::new();
+    let (_replica, mut certificates) = leader(&cluster);
+    certificates.step().await;
+    let own = bundle(&cluster).remove(0);
+    let users = replace(&cluster, &users_authority(SystemTime::now(), 30 * DAY));
+    certificates.step().await;
+    assert_eq!(bundle(&cluster), [own.clone(), users.clone()]);
+    let signing = |certificates: &Certificates| {
+        let signing = certificates.rotation.signing();
+        signing.expect("one signs").pem.clone()
+    };
+
+    let (_restarted, mut restarted) = leader(&cluster);
+    restarted.step().await;
+    assert_eq!(signing(&restarted), own);
+    assert_eq!(bundle(&cluster), [own.clone(), users.clone()]);
+    let (_follower, mut following) = follower(&cluster);
+    following.step().await;
+    assert_eq!(signing(&following), own);
+    let announced = Instant::now() + Duration::from_mins(11);
+    restarted.compare(announced).await.expect("it is read");
+    assert_eq!(signing(&restarted), users);
+
+    let (_restarted, mut restarted) = leader(&cluster);
+    restarted.step().await;
+    assert_eq!(signing(&restarted), users, "the former one signs no more");
+}
+
+#[tokio::test]
+async fn an_authority_that_proxies_do_not_trust_any_more_does_not_sign_after_a_restart() {
+    let cluster = Cluster::new();
+    let (_replica, mut certificates) = leader(&cluster);
+    certificates.step().await;
+    let users = replace(&cluster, &users_authority(SystemTime::now(), 30 * DAY));
+    cluster.change(CONFIG_MAP, |bundle| bundle["data"] = json!({BUNDLE: users}));
+    let (_restarted, mut restarted) = leader(&cluster);
+    restarted.step().await;
+    assert_eq!(restarted.rotation.signing().expect("one signs").pem, users);
+}
