@@ -1,12 +1,13 @@
 //! Exchanges the acknowledgements of proxies between replicas: proxies connect to any replica, but
 //! only the leader writes statuses.
 //!
-//! Each follower with proxies maintains a ConfigMap in the controller's namespace. It uses the API
+//! Each follower with proxies maintains a ConfigMap, or several for many listeners, in the controller's namespace. It uses the API
 //! server rather than connections between replicas: the data only matters when a status can be
 //! written, no replica has to find or trust another one, and no other account may write there. An entry
 //! that was not renewed for a while, by the reader's clock, belongs to a replica that is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -42,8 +43,8 @@ pub(super) struct Replicas {
 #[derive(Debug, Default)]
 struct OwnReport {
     report: Report,
-    /// Whether a ConfigMap of this replica may exist.
-    is_reported: bool,
+    /// How many ConfigMaps of this replica may exist.
+    config_maps: usize,
 }
 
 #[derive(Debug)]
@@ -107,17 +108,30 @@ impl Replicas {
                 _ = renewal.tick() => {}
                 () = self.notify.notified() => {}
             }
-            let report = {
+            let (parts, before) = {
                 let mut own = locked(&self.own);
                 // Most replicas start without proxies.
-                if own.report.0.is_empty() && !own.is_reported {
+                if own.report.0.is_empty() && own.config_maps == 0 {
                     continue;
                 }
-                own.is_reported = true;
-                own.report.clone()
+                let mut parts = own.report.parts(BYTES);
+                if parts.len() > PARTS {
+                    warn!(
+                        left_out = parts.len() - PARTS,
+                        "the report to the leader is too large: Gateways are missing in it"
+                    );
+                    parts.truncate(PARTS);
+                }
+                let before = own.config_maps;
+                own.config_maps = before.max(parts.len());
+                (parts, before)
             };
-            match timeout(DEADLINE, self.write(report)).await {
-                Ok(Ok(())) => debug!("reported the proxies to the leader"),
+            let count = parts.len();
+            match timeout(DEADLINE, self.write(parts, before)).await {
+                Ok(Ok(())) => {
+                    locked(&self.own).config_maps = count;
+                    debug!("reported the proxies to the leader");
+                }
                 Ok(Err(error)) => warn!(%error, "cannot report the proxies to the leader yet"),
                 Err(_) => debug!("the API server does not answer"),
             }
@@ -125,35 +139,55 @@ impl Replicas {
         }
     }
 
-    async fn write(&self, mut report: Report) -> kube::Result<()> {
-        let mut room = BYTES;
-        report.0.retain(|gateway, known| {
-            let size = gateway.len() + serde_json::to_string(known).map_or(0, |it| it.len());
-            room = room.saturating_sub(size);
-            room > 0
-        });
-        let object = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": self.name, "labels": {LABEL: "true"}},
-            "data": {REPORT: json!(report).to_string(), "renewed": Timestamp::now().to_string()},
-        });
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        let patch = Patch::Apply(&object);
-        self.config_maps
-            .patch(&self.name, &params, &patch)
-            .await
-            .map(drop)
+    /// Writes the parts of the report, a ConfigMap each, and deletes those of earlier ones.
+    async fn write(&self, parts: Vec<Report>, before: usize) -> kube::Result<()> {
+        let count = parts.len();
+        for (index, part) in parts.into_iter().enumerate() {
+            let name = self.part_name(index);
+            let object = json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name, "labels": {LABEL: "true"}},
+                "data": {REPORT: json!(part).to_string(), "renewed": Timestamp::now().to_string()},
+            });
+            let params = PatchParams::apply(FIELD_MANAGER).force();
+            let patch = Patch::Apply(&object);
+            self.config_maps.patch(&name, &params, &patch).await?;
+        }
+        self.delete_own(count..before).await;
+        Ok(())
     }
 
     /// Deletes this replica's report.
     pub(super) async fn withdraw(&self) {
-        if std::mem::take(&mut locked(&self.own).is_reported) {
-            let params = DeleteParams::default();
-            let deleted = timeout(DEADLINE, self.config_maps.delete(&self.name, &params)).await;
-            if !matches!(deleted, Ok(Ok(_))) {
-                debug!("cannot delete this replica's report; it expires on its own");
+        let count = std::mem::take(&mut locked(&self.own).config_maps);
+        if timeout(DEADLINE, self.delete_own(0..count)).await.is_err() {
+            debug!("cannot delete this replica's report; it expires on its own");
+        }
+    }
+
+    async fn delete_own(&self, parts: Range<usize>) {
+        for part in parts {
+            let name = self.part_name(part);
+            if let Err(error) = self
+                .config_maps
+                .delete(&name, &DeleteParams::default())
+                .await
+            {
+                debug!(%error, "cannot delete a part of this replica's report; it expires on its own");
             }
         }
+    }
+
+    /// The ConfigMap of a part of this replica's report.
+    fn part_name(&self, part: usize) -> String {
+        match part {
+            0 => self.name.clone(),
+            part => format!("{}-{part}", self.name),
+        }
+    }
+
+    fn is_own(&self, config_map: &str) -> bool {
+        (0..PARTS).any(|part| self.part_name(part) == config_map)
     }
 
     /// Follows the reports of the others. `changed` is called with their Gateways. Never ends.
@@ -192,7 +226,7 @@ impl Replicas {
     /// Stores a replica's report. Returns the Gateways for which it has changed.
     fn put(&self, config_map: &ConfigMap) -> BTreeSet<ObjectName> {
         let name = config_map.name_any();
-        if name == self.name {
+        if self.is_own(&name) {
             return BTreeSet::new();
         }
         let text = config_map.data.as_ref().and_then(|data| data.get(REPORT));
@@ -261,5 +295,7 @@ const SPACING: Duration = Duration::from_millis(500);
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Duration of a watch request, so that a dead connection is noticed: 60 s.
 const WATCH_SECONDS: u32 = 60;
-/// Most bytes of a report: a ConfigMap's limit of 1 MiB, less its metadata.
+/// Most bytes of a part of a report: a ConfigMap's limit of 1 MiB, less its metadata.
 const BYTES: usize = 1_000_000;
+/// Most parts of a report: of some 20 Gateways with 4 000 listeners each, or many more with fewer.
+const PARTS: usize = 32;

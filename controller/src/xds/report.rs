@@ -35,6 +35,68 @@ struct RejectedResource {
     why: String,
 }
 
+impl Report {
+    /// The report in parts of at most so many bytes as JSON; one part if it is empty. What is known of a
+    /// Gateway may be in several: readers add up what they find.
+    pub(super) fn parts(&self, bytes: usize) -> Vec<Self> {
+        let mut parts = Parts {
+            done: Vec::new(),
+            last: Self::default(),
+            room: bytes,
+            bytes,
+        };
+        for (gateway, known) in &self.0 {
+            let head = GatewayReport {
+                connected: known.connected,
+                ..GatewayReport::default()
+            };
+            parts.put(gateway, size(&head), |part| {
+                part.connected = known.connected;
+            });
+            for (key, value) in &known.listeners {
+                parts.put(gateway, size(&(key, value)), |part| {
+                    part.listeners.insert(key.clone(), value.clone());
+                });
+            }
+            for refusal in &known.refused {
+                parts.put(gateway, size(refusal), |part| {
+                    part.refused.push(refusal.clone());
+                });
+            }
+        }
+        parts.done.push(parts.last);
+        parts.done
+    }
+}
+
+/// A report that is being divided.
+struct Parts {
+    done: Vec<Report>,
+    last: Report,
+    /// Bytes left in the last part.
+    room: usize,
+    /// Bytes of a part.
+    bytes: usize,
+}
+
+impl Parts {
+    /// Puts something of this size that is known of a Gateway into the last part, or begins another.
+    fn put(&mut self, gateway: &str, size: usize, put: impl FnOnce(&mut GatewayReport)) {
+        // With the name of the Gateway and its other fields, even if they are there already.
+        let size = size + gateway.len() + GATEWAY_BYTES;
+        if size > self.room && !self.last.0.is_empty() {
+            self.done.push(std::mem::take(&mut self.last));
+            self.room = self.bytes;
+        }
+        self.room = self.room.saturating_sub(size);
+        put(self.last.0.entry(gateway.to_owned()).or_default());
+    }
+}
+
+fn size(value: &impl Serialize) -> usize {
+    serde_json::to_string(value).map_or(0, |text| text.len())
+}
+
 impl GatewayReport {
     /// From the server's state; `None` without connected proxies.
     pub(super) fn of(ack_summary: &AckSummary) -> Option<Self> {
@@ -117,6 +179,8 @@ pub(super) fn gateway(name: &str) -> Option<ObjectName> {
     ObjectName::parse(namespace, name).ok()
 }
 
+/// Bytes of the fields of a Gateway in a report, without its name and without content: at most 64.
+const GATEWAY_BYTES: usize = 64;
 /// Most rejections of one Gateway in a report: all that fit into events and statuses.
 const MAX_REFUSED: usize = 100;
 /// Most bytes of a reason.
@@ -200,5 +264,39 @@ mod tests {
             Some(ObjectName::new("infra", "edge"))
         );
         assert_eq!(gateway("edge"), None);
+    }
+
+    #[test]
+    fn a_report_of_several_megabytes_is_divided_and_nothing_is_lost() {
+        let listener = |number| {
+            (
+                format!("Gateway/infra/edge/{number:0>60}"),
+                ("v".repeat(11), 1),
+            )
+        };
+        let gateway = |listeners: usize| GatewayReport {
+            connected: 2,
+            listeners: (0..listeners).map(listener).collect(),
+            refused: Vec::new(),
+        };
+        let named = [("a/large", 60_000), ("b/none", 0), ("c/small", 3)];
+        let report = Report(
+            named
+                .map(|(name, count)| (name.to_owned(), gateway(count)))
+                .into(),
+        );
+        let parts = report.parts(1_000_000);
+        assert!(parts.len() > 5, "{}", parts.len());
+        let mut found: BTreeMap<String, GatewayReport> = BTreeMap::new();
+        for part in &parts {
+            assert!(size(part) <= 1_000_000, "{}", size(part));
+            for (name, known) in &part.0 {
+                let all = found.entry(name.clone()).or_default();
+                all.connected += known.connected;
+                all.listeners.extend(known.listeners.clone());
+            }
+        }
+        assert_eq!(found, report.0);
+        assert_eq!(Report::default().parts(10), [Report::default()]);
     }
 }
