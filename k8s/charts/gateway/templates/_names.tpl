@@ -15,6 +15,11 @@
 {{- printf "%s-%s" (include "gateway.fullname" .) .Release.Namespace -}}
 {{- end -}}
 
+{{- /* For the Role in each namespace with Gateways, which may be the release's too. */}}
+{{- define "gateway.deployerName" -}}
+{{- printf "%s-deployer" (include "gateway.clusterName" .) -}}
+{{- end -}}
+
 {{- define "gateway.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- .Values.serviceAccount.name | default (include "gateway.fullname" .) -}}

@@ -70,6 +70,41 @@ fn secrets_can_be_written_only_in_the_release_namespace() {
     assert!(rules(&helm, "{}", "Role").iter().any(|rule| secrets(&rule)));
 }
 
+/// The rules of the Roles in the namespaces with Gateways.
+#[test]
+fn workloads_can_be_written_in_listed_namespaces_only() {
+    let Some(helm) = Helm::find() else { return };
+    let written = |rules: &[Value]| -> Vec<String> {
+        let writes = rules.iter().filter(|rule| {
+            let verbs = names(std::slice::from_ref(rule), "verbs");
+            verbs.contains(&"delete")
+        });
+        let resources = writes.flat_map(|rule| names(std::slice::from_ref(rule), "resources"));
+        resources.map(str::to_owned).collect()
+    };
+    let workloads = [
+        "services",
+        "serviceaccounts",
+        "configmaps",
+        "deployments",
+        "daemonsets",
+    ];
+    assert_eq!(written(&rules(&helm, "{}", "ClusterRole")), workloads);
+    let values = "{rbac: {gatewayNamespaces: [edge, shop]}}";
+    assert_eq!(written(&rules(&helm, values, "ClusterRole")), [""; 0]);
+    let objects = helm.objects("gateway", values).expect("it renders");
+    let roles = objects.iter().filter(|object| object.kind() == "Role");
+    let roles: Vec<_> = roles
+        .filter(|role| role.name().ends_with("-deployer"))
+        .collect();
+    let namespaces = roles.iter().map(|role| role.at("/metadata/namespace"));
+    assert_eq!(namespaces.collect::<Vec<_>>(), ["edge", "shop"]);
+    for role in roles {
+        let rules = role.at("/rules").as_array().expect("rules");
+        assert_eq!(written(rules), workloads);
+    }
+}
+
 /// An installation without Helm grants the same permissions.
 #[test]
 fn the_plain_manifests_have_the_same_rules() {
