@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 
 use thiserror::Error;
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::reload;
@@ -30,8 +31,8 @@ pub enum FilterError {
     /// The filter is longer than [`FILTER_BYTES`].
     #[error("the level is {0} bytes long; the limit is {FILTER_BYTES}")]
     TooLong(usize),
-    /// It is a single word that is not a level.
-    #[error("unknown level `{}`: use error, warn, info, debug, trace or off", clipped(.0))]
+    /// A word that is not a level: taken for the name of a module, it would turn off everything else.
+    #[error("unknown level `{}`: use error, warn, info, debug, trace or off; for one module, MODULE=LEVEL", clipped(.0))]
     UnknownLevel(String),
     /// It contains a control character or line separator.
     #[error("the level contains {0:?}; only printable characters are allowed")]
@@ -85,7 +86,12 @@ impl LogControl {
     }
 }
 
-pub(crate) fn parse(text: &str) -> Result<EnvFilter, FilterError> {
+/// Parses a filter in the syntax of `RUST_LOG`, in which each directive names its level. All programs parse
+/// filters with this, wherever they are from.
+///
+/// # Errors
+/// The text is invalid.
+pub fn parse(text: &str) -> Result<EnvFilter, FilterError> {
     if let Some(c) = text.chars().find(|&c| is_unprintable(c)) {
         return Err(FilterError::Unprintable(c));
     }
@@ -96,12 +102,18 @@ pub(crate) fn parse(text: &str) -> Result<EnvFilter, FilterError> {
     if text.len() > FILTER_BYTES {
         return Err(FilterError::TooLong(text.len()));
     }
-    // A bare word is parsed as the name of a module, but is nearly always a misspelt level.
-    let is_word = text.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    if is_word && text.parse::<tracing::level_filters::LevelFilter>().is_err() {
-        return Err(FilterError::UnknownLevel(text.to_owned()));
-    }
     let trimmed = trimmed_filter(text);
+    // `tracing_subscriber` takes a bare word for the name of a module, whose events it enables; it is nearly
+    // always a misspelt level.
+    let is_unknown = |directive: &&str| {
+        let target = directive.split(['=', '[']).next().unwrap_or_default();
+        let is_bare = target.len() == directive.len();
+        is_bare && directive.parse::<LevelFilter>().is_err()
+            || target.contains(|c: char| c == ';' || c.is_whitespace())
+    };
+    if let Some(unknown) = trimmed.split(',').find(is_unknown) {
+        return Err(FilterError::UnknownLevel(unknown.to_owned()));
+    }
     EnvFilter::builder()
         .parse(&trimmed)
         .map_err(|why| invalid_directive(&trimmed, why))
@@ -119,8 +131,7 @@ fn invalid_directive(filter: &str, why: ParseError) -> FilterError {
 
 /// Removes white space around directives, which the parser of `tracing_subscriber` handles wrongly: it
 /// yields other module names, or panics at a character boundary.
-#[must_use]
-pub fn trimmed_filter(filter: &str) -> String {
+fn trimmed_filter(filter: &str) -> String {
     filter
         .split(',')
         .map(str::trim)
@@ -192,6 +203,11 @@ mod tests {
             "",
             "  ",
             "verbose",
+            "loud",
+            "info,loud",
+            "info;proxy=debug",
+            "info proxy=debug",
+            "hyper_util",
             "proxy=loud",
             "info,a=b=c",
             "[",

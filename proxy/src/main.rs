@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use admin::LogControl;
-use admin::log::trimmed_filter;
+use admin::log::{self, FilterError};
 use admin::process::{use_small_pages, uses_small_pages};
 use anyhow::{Context, Result};
 use arc_swap::ArcSwap;
@@ -36,7 +36,7 @@ use proxy::observe::program_log::{LogFormat, ProgramLog, ProgramLogWriter};
 use proxy::supervisor::{DrainPlan, Event, ShardPlan, Shards, ShutdownMode, supervise};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 use translate::admit::UnknownFields;
 use translate::check::Verdict;
@@ -274,10 +274,12 @@ fn watch(mut signals: Signals, events: Sender<Event>) -> io::Result<JoinHandle<(
 
 fn start_log(format: LogFormat) -> Result<(LogControl, ProgramLogWriter)> {
     let directives = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
-    let filter = EnvFilter::builder()
-        .with_default_directive(tracing::level_filters::LevelFilter::INFO.into())
-        .parse(trimmed_filter(&directives))
-        .context("RUST_LOG is not a valid filter; use `info`, or `info,proxy::forward=debug`")?;
+    // A proxy that has served before starts all the same.
+    let (filter, invalid) = match log::parse(&directives) {
+        Ok(filter) => (filter, None),
+        Err(FilterError::Empty) => (EnvFilter::new("info"), None),
+        Err(error) => (EnvFilter::new("info"), Some(error)),
+    };
     // Its warnings can be triggered by any client, at any rate.
     let filter = if directives.contains("h2") {
         filter
@@ -306,6 +308,9 @@ fn start_log(format: LogFormat) -> Result<(LogControl, ProgramLogWriter)> {
         }
     };
     panics::log_panics(&writer);
+    if let Some(invalid) = invalid {
+        error!("RUST_LOG: {invalid}; the level is info");
+    }
     Ok((control, writer))
 }
 

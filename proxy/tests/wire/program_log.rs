@@ -25,6 +25,14 @@ fn changes(gateway: &mut Gateway, mut builder: GatewayBuilder) {
 }
 
 on_both_drivers! {
+    /// It would be taken for a module, of which alone events are logged.
+    fn a_misspelt_level_does_not_silence_the_log(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).environment("RUST_LOG", "loud").start();
+        gateway.waits_for_log("RUST_LOG: unknown level `loud`: use error, warn, info");
+        gateway.client().gets("/").expects(200);
+    }
+
     fn an_unread_log_does_not_block_the_gateway(driver) {
         let origin = origin();
         let builder = gateway_with_short_drain(driver).routes_to(&origin);
