@@ -225,6 +225,7 @@ failures! {
     AmbiguousToken    400 Internal Client Keep Never "ambiguous_token" "the request has more than one token";
     NoToken           401 Unauthenticated Client Keep Never "no_token" "a token is needed";
     Unauthenticated   401 Unauthenticated Client Keep Never "unauthenticated" "a valid token is required";
+    PolicyInvalid     503 Unavailable Internal Keep Never "policy_invalid" "a policy that protects this is invalid";
     Forbidden         403 PermissionDenied Client Keep Never "forbidden" "this request is not allowed";
     NoTokenKeys       503 Unavailable Internal Keep Never "no_token_keys" "tokens cannot be verified at the moment";
 

@@ -1,9 +1,11 @@
 //! Masking of secrets in headers, URLs and queries.
 
+mod parameters;
 mod token;
 
 use std::borrow::Cow;
 
+pub use self::parameters::parameters;
 use self::token::holds_token;
 
 /// The text that replaces a secret.

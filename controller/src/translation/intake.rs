@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use translate::api::{ClusterTrustBundle, Gateway, Resource as _};
-use translate::{Batch, Event, Object, ObjectRef, Store};
+use translate::{Batch, Event, Object, ObjectRef, Store, admit};
 use xds::model::ObjectName;
 
 use super::classes::{self, Classes};
@@ -104,9 +104,13 @@ impl Intake {
                 observed,
             } => {
                 // Its previous version stays in effect. Without one, its fail-closed replacement does.
-                if let Some(object) = fail_closed.filter(|_| !exists(&reference, store, batch)) {
-                    batch.push(Event::Upsert(object));
-                }
+                let current = current(&reference, store, batch);
+                let in_force = match (fail_closed, current) {
+                    (Some(rejected), Some(kept)) => admit::kept_beside(&kept, &rejected),
+                    (rejected, None) => rejected,
+                    (None, Some(_)) => None,
+                };
+                batch.extend(in_force.map(Event::Upsert));
                 if let Some(observed) = observed
                     .as_ref()
                     .filter(|_| reference.kind == Gateway::KIND)
@@ -201,12 +205,12 @@ impl Intake {
     }
 }
 
-/// Whether an object exists, once the batch is applied.
-fn exists(object: &ObjectRef, store: &Store, batch: &Batch) -> bool {
+/// An object as it is once the batch is applied.
+fn current(object: &ObjectRef, store: &Store, batch: &Batch) -> Option<Object> {
     let last = batch.iter().rev().find_map(|event| match event {
-        Event::Upsert(it) if it.object_ref() == *object => Some(true),
-        Event::Delete(it) if it == object => Some(false),
+        Event::Upsert(it) if it.object_ref() == *object => Some(Some(it.clone())),
+        Event::Delete(it) if it == object => Some(None),
         _ => None,
     });
-    last.unwrap_or_else(|| store.contains(object))
+    last.unwrap_or_else(|| store.get(object))
 }

@@ -49,6 +49,7 @@ pub enum Reason {
     ParentNotAccepted,
     ParentNotProgrammed,
     PartiallyAssigned,
+    PartiallyProgrammed,
     Pending,
     /// Not in Gateway API, which requires a signal without naming it.
     PolicyAncestorLimitReached,

@@ -31,8 +31,9 @@ pub use endpoints::{Draw, EndpointIdentity, EndpointRef, EndpointSet};
 pub use external_auth::ExternalAuth;
 pub use l4::{BindProtocol, L4Backend, L4Routes, L4Rule, TrafficMode};
 pub use snapshot::{
-    Accepts, Address, BackendExtras, Bind, Cluster, ClusterIndex, Endpoint, Listener, Picker,
-    Protection, Protocol, RetryLimit, Rule, RuleBackend, RuleTimeouts, Sessions, Snapshot,
+    Accepts, Address, BackendExtras, Bind, Cluster, ClusterIndex, Endpoint, InvalidPolicies,
+    Listener, Picker, Protection, Protocol, RetryLimit, Rule, RuleBackend, RuleTimeouts, Sessions,
+    Snapshot,
 };
 
 /// The pointer that every shard reads, and only the configuration thread writes.

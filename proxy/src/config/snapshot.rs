@@ -18,6 +18,7 @@ use crate::names::{Interned, KeyPrefix};
 use crate::policy::authorization::Authorization;
 use crate::policy::compiled::{BackendPolicy, RuleResponses};
 use crate::policy::cors::Cors;
+use crate::policy::credentials::Credentials;
 use crate::policy::forwarded::TrustedHops;
 use crate::policy::jwt::Authenticator;
 use crate::policy::proxy_protocol::{Acceptance, Version};
@@ -35,6 +36,8 @@ pub struct Snapshot {
     pub clusters: Chunked<Cluster>,
     /// Endpoints of all clusters.
     pub endpoints: usize,
+    /// What traces hide of requests.
+    pub credentials: Arc<Credentials>,
     /// Connections of one shard to all of them, at most.
     pub upstream_connections_per_shard: u32,
 }
@@ -162,6 +165,8 @@ pub struct Rule {
     pub jwt: Option<Arc<Authenticator>>,
     /// Authorization rules; `None` allows all requests.
     pub authorization: Option<Arc<Authorization>>,
+    /// What invalid policies mean for its requests; `None` without.
+    pub invalid_policies: Option<Box<InvalidPolicies>>,
     /// Authorization servers that are called for each request.
     pub external_auth: Box<[ExternalAuth]>,
     /// Redirects and CORS, which need no backend.
@@ -220,11 +225,34 @@ impl Rule {
         servers.chain(backends).flatten()
     }
 
+    /// The policy that refuses every request, since its restrictions cannot be enforced.
+    #[must_use]
+    pub fn refused_by(&self) -> Option<&str> {
+        self.invalid_policies.as_ref()?.refused_by.as_deref()
+    }
+
+    /// Whether the query of its requests may hold a token, which no log may show.
+    #[must_use]
+    pub fn hides_query(&self) -> bool {
+        let of_rejected = self.invalid_policies.as_ref();
+        of_rejected.is_some_and(|it| it.hides_query)
+            || self.jwt.as_deref().is_some_and(Authenticator::reads_target)
+    }
+
     /// Its own CORS filter.
     #[must_use]
     pub fn cors(&self) -> Option<&Cors> {
         self.responses.as_deref()?.cors.as_ref()
     }
+}
+
+/// What invalid policies mean for the requests of a rule.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InvalidPolicies {
+    /// `kind/namespace/name` of a policy whose restrictions cannot be enforced: it refuses every request.
+    pub refused_by: Option<Box<str>>,
+    /// Whether a rejected version of a policy reads tokens from the query.
+    pub hides_query: bool,
 }
 
 /// Timeouts that a route sets.
@@ -274,6 +302,9 @@ pub struct BackendExtras {
     pub external_auth: Box<[ExternalAuth]>,
     /// Session persistence of the backend, if the rule has none.
     pub session: Option<Box<model::SessionPersistence>>,
+    /// `kind/namespace/name` of a policy of the backend whose restrictions cannot be enforced: it refuses
+    /// every request.
+    pub refused_by: Option<Box<str>>,
 }
 
 impl BackendExtras {
@@ -283,6 +314,7 @@ impl BackendExtras {
             && self.mirrors.is_empty()
             && self.external_auth.is_empty()
             && self.session.is_none()
+            && self.refused_by.is_none()
     }
 }
 
@@ -309,6 +341,12 @@ impl RuleBackend {
     #[must_use]
     pub fn session(&self) -> Option<&model::SessionPersistence> {
         self.extras.as_ref()?.session.as_deref()
+    }
+
+    /// The policy of the backend that refuses every request.
+    #[must_use]
+    pub fn refused_by(&self) -> Option<&str> {
+        self.extras.as_ref()?.refused_by.as_deref()
     }
 
     fn clusters(&self) -> impl Iterator<Item = Result<ClusterIndex, model::InvalidBackend>> {

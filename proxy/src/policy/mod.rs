@@ -19,6 +19,7 @@
 pub mod authorization;
 pub mod compiled;
 pub mod cors;
+pub mod credentials;
 pub mod effective_fields;
 pub mod external_auth;
 pub mod forwarded;

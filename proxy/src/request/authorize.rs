@@ -1,11 +1,30 @@
 //! Authorization, if the rule has a policy.
 
 use crate::exchange::{Exchange, Matched};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::policy::authorization::{Attributes, Subject};
 use crate::policy::jwt::Principal;
 
 impl<'a> Exchange<'a> {
+    /// Refuses the request if a policy of the rule restricts access in a way that cannot be enforced. A
+    /// preflight reaches no backend, and lets a browser read the refusal.
+    pub(super) fn refuse_by_invalid_policy(&self, matched: &Matched<'a>) -> Result<(), Failure> {
+        let policy = matched.rule.refused_by();
+        match policy.filter(|_| !self.is_preflight(matched)) {
+            Some(policy) => Err(self.refused_by(policy)),
+            None => Ok(()),
+        }
+    }
+
+    /// The refusal by an invalid policy.
+    pub(super) fn refused_by(&self, policy: &str) -> Failure {
+        if let Some(trace) = &self.record.trace {
+            trace.invalid_policy(policy);
+        }
+        tracing::debug!(policy, "refused a request, since the policy is invalid");
+        FailureKind::PolicyInvalid.into()
+    }
+
     /// Allows or rejects the request by the rule's authorization policy.
     pub(super) fn authorize(&mut self, matched: &Matched<'a>, host: &str) -> Result<(), Failure> {
         let Some(policy) = matched.rule.authorization.as_deref() else {

@@ -18,7 +18,7 @@ use crate::limits::RETRY_AFTER;
 use crate::observe::access_log;
 use crate::observe::series::{MethodClass, Owner, Series, registered};
 use crate::policy::cors::Cors;
-use crate::policy::jwt::{Authenticator, Principal};
+use crate::policy::jwt::Principal;
 use crate::policy::normalise::Target;
 use crate::trace::PolicyEffect;
 
@@ -209,17 +209,15 @@ impl Exchange<'_> {
             .append(|out| line.write(log.format, out));
     }
 
-    /// The target, without a query that may contain a token: if a policy reads tokens from the
-    /// query, or no rule was selected.
+    /// The target, without a query that may contain a token: if a policy, or a rejected version of one,
+    /// reads tokens from the query, or no rule was selected.
     fn logged_path<'t>(&'t self, target: Option<Target<'t>>) -> &'t [u8] {
         let Some(target) = target else {
             let text = self.received.head.target.of(&self.received.bytes);
             let end = text.iter().position(|byte| matches!(byte, b'?' | b'#'));
             return text.get(..end.unwrap_or(text.len())).unwrap_or_default();
         };
-        let reads_target =
-            |rule: &Rule| rule.jwt.as_deref().is_some_and(Authenticator::reads_target);
-        if self.record.rule.is_none_or(reads_target) {
+        if self.record.rule.is_none_or(Rule::hides_query) {
             target.path().as_bytes()
         } else {
             target.text.as_bytes()

@@ -101,6 +101,7 @@ async fn serve<'a>(
         .authorize_by_listener_servers(listener, target)
         .await?;
     let matched = exchange.select_rule(listener, host, target)?;
+    exchange.refuse_by_invalid_policy(&matched)?;
     exchange.authenticate(&matched).await?;
     exchange.authorize(&matched, host)?;
     exchange.authorize_by_rule_servers(&matched).await?;

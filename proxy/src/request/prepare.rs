@@ -31,6 +31,7 @@ impl<'a> Exchange<'a> {
             id: self.record.id.as_ref().map_or("", |id| id.as_str()),
             client: self.client.hop.address(),
             bind: self.bind,
+            credentials: &self.snapshot.credentials,
             configuration: self.snapshot.version,
             started: self.record.started,
         };

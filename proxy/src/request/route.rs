@@ -120,7 +120,10 @@ impl<'a> Exchange<'a> {
             Destination { backend, cluster }
         };
         self.record.cluster = Some(destination.cluster);
-        Ok(destination)
+        match destination.backend.refused_by() {
+            Some(policy) => Err(self.refused_by(policy)),
+            None => Ok(destination),
+        }
     }
 
     /// The backend and endpoint of the request's session, if both are valid.

@@ -20,6 +20,7 @@ use admin_types::trace::{Event, Message, Severity};
 pub(crate) use self::connection::ConnectionBegun;
 pub(crate) use self::policy::PolicyEffect;
 pub(crate) use self::request::RequestBegun;
+use crate::policy::credentials::Credentials;
 
 /// The watches of a shard.
 #[derive(Default)]
@@ -59,6 +60,8 @@ pub(crate) struct Tracer {
     request_id: String,
     attempts: u32,
     attempt_began: Instant,
+    /// The parts of the request that are hidden.
+    credentials: Arc<Credentials>,
     /// Policies and filters that apply and were not reported yet.
     unreported: RefCell<Vec<&'static str>>,
 }
@@ -80,6 +83,7 @@ impl Tracer {
             request_id: id,
             attempts: 0,
             attempt_began: started,
+            credentials: Arc::default(),
             unreported: RefCell::default(),
         })
     }

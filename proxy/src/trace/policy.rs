@@ -65,6 +65,17 @@ impl Tracer {
         self.policy(LIMITS, PolicyEffect::Applied("they apply from here on"));
     }
 
+    /// The request is refused by a policy (`kind/namespace/name`) that is invalid.
+    #[cold]
+    pub(crate) fn invalid_policy(&self, policy: &str) {
+        let message = Message::AuthorizationResult {
+            by: policy.to_owned(),
+            allowed: false,
+            detail: "the policy is invalid, and restricts access: its status says why".to_owned(),
+        };
+        self.emit(Severity::Error, message);
+    }
+
     /// The result of the JWT policy. Never contains the token.
     #[cold]
     pub(crate) fn token(&self, result: Result<AuthenticatedBy, Refusal>) {

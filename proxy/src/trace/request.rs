@@ -1,6 +1,8 @@
 //! Trace events of a request: start, listener and route, and end.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use admin::watch::RequestInfo;
@@ -15,6 +17,7 @@ use crate::failure::Failure;
 use crate::http::head::{Fields, RequestHead, Version};
 use crate::http::known::KnownHeader;
 use crate::limits::TRACE_CANDIDATES;
+use crate::policy::credentials::Credentials;
 use crate::route::{ConsideredMatch, Mismatch, Outcome};
 
 /// The start of a request.
@@ -29,6 +32,8 @@ pub(crate) struct RequestBegun<'a> {
     pub(crate) id: &'a str,
     pub(crate) client: IpAddr,
     pub(crate) bind: &'a Bind,
+    /// What is hidden of it.
+    pub(crate) credentials: &'a Arc<Credentials>,
     /// Number of the configuration.
     pub(crate) configuration: u64,
     pub(crate) started: Instant,
@@ -51,7 +56,8 @@ impl Tracer {
             request_id: sent_id,
         };
         let id = sent_id.map_or_else(|| begun.id.to_owned(), text);
-        let tracer = Self::begin(watches, shard, &request, id, begun.started)?;
+        let mut tracer = Self::begin(watches, shard, &request, id, begun.started)?;
+        tracer.credentials = Arc::clone(begun.credentials);
         let start = Message::RequestStarted {
             client: begun.client.to_string(),
             bind: begun.bind.key.to_string(),
@@ -62,14 +68,14 @@ impl Tracer {
         let snapshot = Request {
             method: text(head.method.of(bytes)),
             host: text(head.authority.of(bytes)),
-            path: secret::target(&target).into_owned(),
+            path: secret::target(&tracer.hides(&target)).into_owned(),
             protocol: match head.version {
                 Version::Http10 => "HTTP/1.0",
                 Version::Http11 => "HTTP/1.1",
                 Version::Http2 => "HTTP/2",
             }
             .to_owned(),
-            headers: headers(&head.fields, bytes),
+            headers: tracer.headers(&head.fields, bytes),
         };
         tracer.emit(Severity::Info, Message::RequestSnapshot(snapshot));
         Some(Box::new(tracer))
@@ -133,6 +139,25 @@ impl Tracer {
         self.emit(found(selected.is_some()), message);
     }
 
+    /// Header fields, with secret values masked.
+    pub(super) fn headers(&self, fields: &Fields, bytes: &[u8]) -> Vec<(String, String)> {
+        let shown = fields.iter().map(|field| {
+            let (name, value) = (text(field.name.of(bytes)), text(field.value.of(bytes)));
+            let value = if self.credentials.has_header(&name) {
+                secret::MASK.to_owned()
+            } else {
+                secret::header_value(&name, &self.hides(&value)).into_owned()
+            };
+            (name, value)
+        });
+        shown.collect()
+    }
+
+    /// A text without the tokens in its query.
+    fn hides<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        secret::parameters(text, &|name| self.credentials.has_parameter(name))
+    }
+
     /// The end of the request.
     #[cold]
     pub(crate) fn request_finished(&self, finished: Finished, failure: Option<Failure>) {
@@ -144,16 +169,6 @@ impl Tracer {
         self.settle_policies(finished.retries, failure);
         self.emit_since(self.started, severity, Message::RequestFinished(finished));
     }
-}
-
-/// Header fields, with secret values masked.
-pub(super) fn headers(fields: &Fields, bytes: &[u8]) -> Vec<(String, String)> {
-    let shown = fields.iter().map(|field| {
-        let (name, value) = (text(field.name.of(bytes)), text(field.value.of(bytes)));
-        let value = secret::header_value(&name, &value).into_owned();
-        (name, value)
-    });
-    shown.collect()
 }
 
 pub(super) fn found(is_found: bool) -> Severity {

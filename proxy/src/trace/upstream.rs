@@ -6,7 +6,6 @@ use admin_types::trace::{EndpointScore, Message, PolicyOutcome, Severity};
 use xds::model::InvalidBackend;
 
 use super::Tracer;
-use super::request::headers;
 use crate::config::{Cluster, Endpoint, Picker};
 use crate::failure::Failure;
 use crate::http::head::ResponseHead;
@@ -181,7 +180,7 @@ impl Tracer {
     pub(crate) fn response(&self, head: &ResponseHead, bytes: &[u8]) {
         let message = Message::ResponseSnapshot {
             status: head.status,
-            headers: headers(&head.fields, bytes),
+            headers: self.headers(&head.fields, bytes),
         };
         self.emit(Severity::Info, message);
     }

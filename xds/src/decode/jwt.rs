@@ -74,7 +74,7 @@ fn backend(at: &FieldPath<'_>, message: proto::BackendJwks) -> Option<JwksLocati
     })
 }
 
-fn source(at: &FieldPath<'_>, message: proto::JwtSource) -> Option<JwtSource> {
+pub(super) fn source(at: &FieldPath<'_>, message: proto::JwtSource) -> Option<JwtSource> {
     match message.kind {
         Some(jwt_source::Kind::Header(header)) => {
             let at = at.field("header");

@@ -2,7 +2,7 @@
 
 use super::authorization::authorization;
 use super::field_path::FieldPath;
-use super::jwt::jwt_policy;
+use super::jwt::{jwt_policy, source};
 use super::tls::certificate;
 use super::value::{
     at_most, choice, duration, network, non_zero, object_name, positive_duration, set_text, status,
@@ -29,8 +29,13 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
         retry_constraint,
     );
     let ejection = at.optional("ejection", message.ejection, ejection);
-    let jwt = at.optional("jwt", message.jwt, jwt_policy);
-    let authorization = at.optional("authorization", message.authorization, authorization);
+    // Those of an invalid policy are for proxies that do not know `invalid`.
+    let is_invalid = message.invalid;
+    let jwt = message.jwt.filter(|_| !is_invalid);
+    let jwt = at.optional("jwt", jwt, jwt_policy);
+    let rules = message.authorization.filter(|_| !is_invalid);
+    let authorization = at.optional("authorization", rules, authorization);
+    let hidden = at.list("hidden", message.hidden, source);
     let client_certificate = at.optional(
         "client_certificate",
         message.client_certificate,
@@ -51,6 +56,8 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
         jwt: jwt?,
         authorization: authorization?,
         client_certificate: client_certificate?,
+        is_invalid,
+        hidden: hidden?,
     };
     Some(Policy {
         key: key?,

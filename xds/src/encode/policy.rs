@@ -2,14 +2,16 @@
 
 use super::value::list;
 use crate::model::{
-    AccessLog, Ejection, EscapedSlash, Limits, LogFormat, ObjectName, PathOptions, Policy,
-    PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint, Trust,
+    AccessLog, AuthorizationPolicy, Ejection, EscapedSlash, JwtMode, JwtPolicy, Limits, LogFormat,
+    ObjectName, PathOptions, Policy, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode,
+    RetryBudget, RetryConstraint, Trust,
 };
 use crate::proto::{self, policy_target, trust};
 
 impl From<&Policy> for proto::Policy {
     fn from(policy: &Policy) -> Self {
         let spec = &policy.spec;
+        let (jwt, authorization) = restrictions(spec);
         Self {
             key: policy.key.to_string(),
             target: Some((&policy.target).into()),
@@ -21,11 +23,31 @@ impl From<&Policy> for proto::Policy {
             retry_budget: spec.retry_budget.map(Into::into),
             retry_constraint: spec.retry_constraint.map(Into::into),
             ejection: spec.ejection.map(Into::into),
-            jwt: spec.jwt.as_ref().map(Into::into),
-            authorization: spec.authorization.as_ref().map(Into::into),
+            jwt,
+            authorization,
             client_certificate: spec.client_certificate.as_ref().map(Into::into),
+            invalid: spec.is_invalid,
+            hidden: list(&spec.hidden),
         }
     }
+}
+
+/// The restrictions of a policy. An invalid one has those by which proxies that do not know the field
+/// `invalid` refuse every request.
+fn restrictions(
+    spec: &PolicySpec,
+) -> (Option<proto::JwtPolicy>, Option<proto::AuthorizationPolicy>) {
+    if !spec.is_invalid {
+        let authorization = spec.authorization.as_ref().map(Into::into);
+        return (spec.jwt.as_ref().map(Into::into), authorization);
+    }
+    let jwt = JwtPolicy {
+        mode: JwtMode::Strict,
+        realm: None,
+        providers: Vec::new(),
+    };
+    let authorization = AuthorizationPolicy::deny_all();
+    (Some((&jwt).into()), Some((&authorization).into()))
 }
 
 impl From<&PolicyTarget> for proto::PolicyTarget {

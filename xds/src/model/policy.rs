@@ -5,8 +5,8 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 use super::{
-    AuthorizationPolicy, BackendKey, Certificate, JwtPolicy, ListenerKey, ObjectName, PolicyKey,
-    ServiceKey, Timeout,
+    AuthorizationPolicy, BackendKey, Certificate, JwtPolicy, JwtSource, ListenerKey, ObjectName,
+    PolicyKey, ServiceKey, Timeout,
 };
 
 /// The settings of one policy object for one target. Conflicts are already resolved: of two
@@ -79,6 +79,13 @@ pub struct PolicySpec {
     /// The client certificate of a Gateway for backends that request one (`spec.tls.backend`), or for
     /// one backend. Two Gateways share connections to a backend only if it is the same.
     pub client_certificate: Option<Certificate>,
+    /// Whether the policy restricts access in a way that cannot be enforced, because it is invalid or
+    /// its target is not identified: every request of the target is refused, whatever a policy of a
+    /// nearer target says. Such a policy has neither `jwt` nor `authorization`.
+    pub is_invalid: bool,
+    /// Where requests may carry tokens besides the places that `jwt` names, so that logs and traces
+    /// hide them: those of a version of the policy that was rejected.
+    pub hidden: Vec<JwtSource>,
 }
 
 /// The access log of a target.

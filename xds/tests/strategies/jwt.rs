@@ -41,7 +41,7 @@ fn keys() -> impl Strategy<Value = JwtKeys> {
     prop_oneof!["[{}a-z]{1,16}".prop_map(JwtKeys::Inline), remote]
 }
 
-fn source() -> impl Strategy<Value = JwtSource> {
+pub(super) fn source() -> impl Strategy<Value = JwtSource> {
     prop_oneof![
         (header_name(), "[A-Za-z ]{0,8}")
             .prop_map(|(name, prefix)| JwtSource::Header { name, prefix }),

@@ -6,13 +6,13 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
-    AccessLog, AccessLogFilter, Ejection, EscapedSlash, Limits, LogFormat, PathOptions, Policy,
-    PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget,
-    RetryConstraint, RetryRate, Timeout, Trust,
+    AccessLog, AccessLogFilter, AuthorizationPolicy, Ejection, EscapedSlash, JwtPolicy, Limits,
+    LogFormat, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn,
+    ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate, Timeout, Trust,
 };
 
 use super::authorization::authorization;
-use super::jwt::jwt_policy;
+use super::jwt::{jwt_policy, source};
 use super::tls::certificate;
 use super::value::{
     backend_key, duration, listener_key, name, network, object_name, service_key, timeout,
@@ -61,8 +61,8 @@ prop_compose! {
         ),
         retry_constraint in option::of(retry_constraint()),
         ejection in option::of(ejection()),
-        jwt in option::of(jwt_policy()),
-        authorization in option::of(authorization()),
+        (jwt, authorization, is_invalid) in restrictions(),
+        hidden in vec(source(), 0..3),
         client_certificate in option::of(certificate()),
     ) -> PolicySpec {
         PolicySpec {
@@ -77,8 +77,22 @@ prop_compose! {
             jwt,
             authorization,
             client_certificate,
+            is_invalid,
+            hidden,
         }
     }
+}
+
+/// An invalid policy has no restrictions.
+fn restrictions() -> impl Strategy<Value = (Option<JwtPolicy>, Option<AuthorizationPolicy>, bool)> {
+    prop_oneof![
+        (option::of(jwt_policy()), option::of(authorization())).prop_map(|(jwt, authorization)| (
+            jwt,
+            authorization,
+            false
+        )),
+        Just((None, None, true)),
+    ]
 }
 
 prop_compose! {

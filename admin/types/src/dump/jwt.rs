@@ -127,7 +127,8 @@ impl From<&model::JwtKeys> for JwtKeys {
     }
 }
 
-fn source(source: &model::JwtSource) -> String {
+/// A place of tokens as text.
+pub(super) fn source(source: &model::JwtSource) -> String {
     match source {
         model::JwtSource::Header { name, .. } => format!("header:{name}"),
         model::JwtSource::Query(name) => format!("query:{name}"),

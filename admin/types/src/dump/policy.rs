@@ -6,6 +6,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use serde::{Deserialize, Serialize};
 use xds::model;
 
+use super::jwt::source;
 use super::tls::fingerprint;
 use super::{Authorization, Jwt};
 use crate::text::{of_duration, of_timeout};
@@ -140,6 +141,14 @@ pub struct PolicySpec {
     /// Fingerprint of the Gateway's client certificate for backends that request one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<String>,
+    /// Whether every request of the target is refused (`policy_invalid`), because restrictions of the
+    /// policy cannot be enforced.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub invalid: bool,
+    /// Further places of tokens that logs and traces hide, of a version of the policy that was
+    /// rejected: `header:name`, `query:name` or `cookie:name`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<String>,
 }
 
 impl From<&model::PolicySpec> for PolicySpec {
@@ -156,6 +165,8 @@ impl From<&model::PolicySpec> for PolicySpec {
             jwt: spec.jwt.as_ref().map(Into::into),
             authorization: spec.authorization.as_ref().map(Into::into),
             client_certificate: spec.client_certificate.as_ref().and_then(fingerprint),
+            invalid: spec.is_invalid,
+            hidden: spec.hidden.iter().map(source).collect(),
         }
     }
 }

@@ -98,10 +98,7 @@ impl Configuration {
     pub fn in_force(&self) -> impl Iterator<Item = Object> {
         let objects = self.objects.iter();
         objects.flat_map(|(_, versions)| {
-            let first = versions
-                .in_force()
-                .and_then(SourceLocation::in_force)
-                .cloned();
+            let first = versions.object_in_force().cloned();
             first.into_iter().chain(versions.duplicate_replacements())
         })
     }
@@ -110,7 +107,7 @@ impl Configuration {
     pub fn gateways(&self) -> impl Iterator<Item = &Gateway> {
         let first = ObjectRef::of::<Gateway>(&ObjectName::new("", ""));
         let objects = self.objects.of_kind(&first);
-        objects.filter_map(|versions| match versions.in_force()?.in_force()? {
+        objects.filter_map(|versions| match versions.object_in_force()? {
             Object::Gateway(gateway) => Some(&**gateway),
             _ => None,
         })
@@ -119,7 +116,7 @@ impl Configuration {
     /// The effective version of an object.
     #[must_use]
     pub fn get(&self, object: &ObjectRef) -> Option<&Object> {
-        self.objects.get(object)?.in_force()?.in_force()
+        self.objects.get(object)?.object_in_force()
     }
 
     /// The admitted objects, with their places.

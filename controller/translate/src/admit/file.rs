@@ -192,6 +192,11 @@ impl SourceLocation {
         self.item()?.object.as_ref()
     }
 
+    /// The fail-closed replacement of an object that was not admitted.
+    pub(super) fn fail_closed(&self) -> Option<&Object> {
+        self.item()?.fail_closed.as_deref()
+    }
+
     /// The effective object: the object, or its fail-closed replacement.
     pub(super) fn in_force(&self) -> Option<&Object> {
         let item = self.item()?;

@@ -37,6 +37,7 @@ pub use configuration::{Configuration, Reload};
 pub use file_set::Listed;
 pub use finding::{Finding, Reason, Severity};
 pub use json::{admit_json, parse_fields};
+pub use kinds::kept_beside;
 pub use path::FieldPath;
 pub use source::Source;
 pub use unknown_fields::UnknownFields;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::finding::{Reason, Remark, Severity};
 use super::kinds::{KINDS, Kind};
 use super::object_id::ObjectId;
-use super::path::FieldPath;
+use super::path::{FieldPath, PathStep};
 use super::unknown_fields::UnknownFields;
 use super::{suggest, syntax};
 use crate::api::{GATEWAY_GROUP, OWN_GROUP};
@@ -57,7 +57,7 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
         }
     };
     let version_read = kind.reads(version);
-    let (id, value) = match name(kind, fields) {
+    let (id, mut value) = match name(kind, fields) {
         Ok(named) => named,
         Err(remarks) => return Outcome::Unidentified { remarks },
     };
@@ -66,6 +66,7 @@ pub(super) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
         let expected = kind.api_version();
         let text = format!("version `{version}` is not supported: use {expected}");
         let remarks = vec![Remark::error(&path, Reason::UnsupportedVersion, text)];
+        drop_nulls(kind, &mut value, &mut FieldPath::default(), &mut Vec::new());
         return Outcome::Read {
             fail_closed: (kind.fail_closed)(id.name(), &value),
             id,
@@ -99,20 +100,24 @@ fn name(
         fields.remove("status");
     }
     let id = ObjectId::new(kind, identify(kind, &mut fields)?);
-    let mut value = Value::Object(fields);
-    drop_nulls(&mut value);
-    Ok((id, value))
+    Ok((id, Value::Object(fields)))
 }
 
 /// Reads an object of a supported kind and version.
 fn read_supported(
     kind: &Kind,
     id: ObjectId,
-    value: Value,
+    mut value: Value,
     unknown_fields: UnknownFields,
 ) -> Outcome {
-    let mut remarks = metadata(&value);
+    let mut remarks = Vec::new();
+    drop_nulls(kind, &mut value, &mut FieldPath::default(), &mut remarks);
+    // An empty field that restricts access was given, as far as the replacement is concerned.
     let fail_closed = (kind.fail_closed)(id.name(), &value);
+    if !remarks.is_empty() {
+        drop_all_nulls(&mut value);
+    }
+    remarks.extend(metadata(&value));
     let (object, found) = (kind.read)(value);
     remarks.extend(found);
     for remark in &mut remarks {
@@ -304,19 +309,58 @@ fn metadata(value: &Value) -> Vec<Remark> {
     remarks
 }
 
-/// `null` means absent, also to an API server.
-fn drop_nulls(value: &mut Value) {
+/// `null` means absent, as to an API server. Of a field that may restrict access it is a mistake: whoever
+/// wrote its name did not want to go without. Those stay, with a remark each.
+fn drop_nulls(kind: &Kind, value: &mut Value, path: &mut FieldPath, remarks: &mut Vec<Remark>) {
     match value {
         Value::Object(fields) => {
             // There are hardly any, and `retain` costs several times a look.
             if fields.values().any(Value::is_null) {
-                fields.retain(|_, inner| !inner.is_null());
+                fields.retain(|name, inner| {
+                    let mistake = inner
+                        .is_null()
+                        .then(|| empty_restriction(kind, &path.field(name)));
+                    let is_kept = mistake.as_ref().is_none_or(Option::is_some);
+                    remarks.extend(mistake.flatten());
+                    is_kept
+                });
             }
-            fields.values_mut().for_each(drop_nulls);
+            for (name, inner) in fields.iter_mut().filter(|(_, it)| is_nested(it)) {
+                path.push_field(name);
+                drop_nulls(kind, inner, path, remarks);
+                path.pop();
+            }
         }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate().filter(|(_, it)| is_nested(it)) {
+                path.push(PathStep::Item(index));
+                drop_nulls(kind, item, path, remarks);
+                path.pop();
+            }
+        }
         _ => {}
     }
+}
+
+fn drop_all_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, inner| !inner.is_null());
+            fields.values_mut().for_each(drop_all_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_all_nulls),
+        _ => {}
+    }
+}
+
+fn is_nested(value: &Value) -> bool {
+    matches!(value, Value::Object(_) | Value::Array(_))
+}
+
+fn empty_restriction(kind: &Kind, path: &FieldPath) -> Option<Remark> {
+    let may_restrict = (kind.may_restrict_access)(&path.names());
+    let text = "is empty, and may restrict access: give it a value, or remove it";
+    may_restrict.then(|| Remark::error(path, Reason::Required, text))
 }
 
 /// Whether an ignored kind belongs to Gateway API, so that users expect it to work.

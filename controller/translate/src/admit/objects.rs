@@ -28,6 +28,8 @@ pub(super) struct ObjectVersions {
     locations: Vec<SourceLocation>,
     /// The previous version, if that stays in effect.
     kept: Option<Box<SourceLocation>>,
+    /// That version, if it has to know of the one that was rejected.
+    beside_rejected: Option<Box<Object>>,
 }
 
 /// The effect of a change of files.
@@ -41,6 +43,7 @@ pub(super) struct ObjectChanges {
 /// The version of an object that was in effect.
 struct PreviousVersion {
     location: Option<SourceLocation>,
+    beside_rejected: Option<Box<Object>>,
     duplicate_replacements: Vec<Object>,
 }
 
@@ -60,6 +63,12 @@ impl ObjectVersions {
     pub(super) fn in_force(&self) -> Option<&SourceLocation> {
         let location = self.kept.as_deref().or(self.locations.first())?;
         location.in_force().is_some().then_some(location)
+    }
+
+    /// The version in effect.
+    pub(super) fn object_in_force(&self) -> Option<&Object> {
+        let location = self.in_force()?;
+        self.beside_rejected.as_deref().or(location.in_force())
     }
 
     /// The fail-closed replacements of duplicates that are in effect next to it.
@@ -140,6 +149,7 @@ impl Objects {
             let versions = self.by_name.get(id);
             let before = PreviousVersion {
                 location: versions.and_then(ObjectVersions::in_force).cloned(),
+                beside_rejected: versions.and_then(|it| it.beside_rejected.clone()),
                 duplicate_replacements: versions
                     .into_iter()
                     .flat_map(ObjectVersions::duplicate_replacements)
@@ -156,6 +166,7 @@ impl Objects {
         id: &ObjectId,
         PreviousVersion {
             location: before,
+            beside_rejected,
             duplicate_replacements,
         }: PreviousVersion,
         files: &FileSet,
@@ -170,13 +181,20 @@ impl Objects {
             None => files.file(&before.file).is_some_and(|file| file.is_opaque),
         };
         versions.kept = before.as_ref().filter(stays).cloned().map(Box::new);
-        let now = versions.in_force();
         let old = before.as_ref().and_then(SourceLocation::in_force);
-        changed.events.extend(event(
-            reference,
-            old,
-            now.and_then(SourceLocation::in_force),
-        ));
+        let old = beside_rejected.as_deref().or(old);
+        versions.beside_rejected = None;
+        if versions.kept.is_some() {
+            let rejected = versions.locations.first();
+            let rejected = rejected.and_then(SourceLocation::fail_closed);
+            let beside = old.zip(rejected);
+            let beside = beside.and_then(|(old, rejected)| kinds::kept_beside(old, rejected));
+            versions.beside_rejected = beside.map(Box::new).or_else(|| beside_rejected.clone());
+        }
+        let now = versions.in_force();
+        changed
+            .events
+            .extend(event(reference, old, versions.object_in_force()));
         changed.duplicate_replacements(
             &duplicate_replacements,
             &versions.duplicate_replacements().collect::<Vec<_>>(),

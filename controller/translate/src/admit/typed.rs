@@ -51,7 +51,8 @@ pub(super) fn read<T: Admissible>(mut value: Value) -> (Option<Object>, Vec<Rema
 ///
 /// The API server has validated labels and annotations.
 pub(super) fn read_json<T: Admissible>(json: &str) -> Option<Object> {
-    if T::READS_STATUS || T::schema().is_some() {
+    // What is empty may be a mistake.
+    if T::READS_STATUS || T::schema().is_some() || json.contains("null") {
         return None;
     }
     let mut has_unknown_fields = false;

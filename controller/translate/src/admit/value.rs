@@ -163,6 +163,45 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_restriction_is_invalid_and_fails_closed() {
+        let targets = json!([{"group": GATEWAY_API, "kind": "HTTPRoute", "name": "a"}]);
+        let allow = json!([{"when": "true"}]);
+        for (field, value, limits) in [
+            ("jwt", Value::Null, Value::Null),
+            ("jwt", Value::Null, json!({"connectTimeout": "1s"})),
+            (
+                "authorization",
+                json!({"allow": allow, "deny": null}),
+                Value::Null,
+            ),
+        ] {
+            let policy = json!({
+                "metadata": {"name": "a", "namespace": "b", "labels": null},
+                "spec": {"targetRefs": targets, field: value, "limits": limits},
+            });
+            let admitted = admitted("gateway-system.io", "TrafficPolicy", policy);
+            let texts = admitted.findings.iter().map(|it| it.text.as_str());
+            let texts: Vec<&str> = texts.collect();
+            assert!(
+                texts[0].contains("is empty, and may restrict access"),
+                "{texts:?}"
+            );
+            assert_eq!(admitted.object, None);
+            assert!(admitted.fail_closed.is_some());
+        }
+        let gateway = json!({
+            "metadata": {"name": "a", "namespace": "b"},
+            "spec": {"gatewayClassName": "gateway", "tls": {"frontend": null},
+                "listeners": [{"name": "a", "port": 80, "protocol": "HTTP", "hostname": null}]},
+        });
+        let admitted = admitted(GATEWAY_API, "Gateway", gateway);
+        assert_eq!(
+            admitted.findings[0].field.as_deref(),
+            Some("spec.tls.frontend")
+        );
+    }
+
+    #[test]
     fn an_object_without_a_name_is_rejected() {
         let admitted = admitted("", "Service", json!({"metadata": {}}));
         assert_eq!(admitted.reference, None);

@@ -4,13 +4,73 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use serde::{Deserialize, Serialize};
 
-use super::{AuthorizationSpec, JwtSpec, ObjectMeta};
+use super::{AuthorizationSpec, JwtFromSpec, JwtSpec, ObjectMeta};
 
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct TrafficPolicy {
     #[serde(default)]
     pub metadata: ObjectMeta,
     pub spec: TrafficPolicySpec,
+    /// What admission did with the versions of the policy; nothing that can be written.
+    #[serde(skip)]
+    pub standing: PolicyStanding,
+}
+
+/// What admission did with the versions of a policy.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum PolicyStanding {
+    /// The latest version is valid.
+    #[default]
+    Admitted,
+    /// This version stays in effect, since a later one was rejected, which reads tokens from here.
+    Kept(Vec<JwtFromSpec>),
+    /// No version was ever valid: only the targets are known, as far as they could be read.
+    Rejected(RejectedPolicy),
+}
+
+/// What is known about a policy without a valid version.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RejectedPolicy {
+    /// The ways in which it may restrict access, at least one.
+    pub restricts: Restrictions,
+    /// Where it reads tokens from.
+    pub token_sources: Vec<JwtFromSpec>,
+}
+
+/// The fields of a policy that restrict access.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Restrictions {
+    pub jwt: bool,
+    pub authorization: bool,
+}
+
+impl Restrictions {
+    /// Whether there is one.
+    #[must_use]
+    pub fn any(self) -> bool {
+        self.jwt || self.authorization
+    }
+}
+
+impl TrafficPolicy {
+    /// The ways in which the policy restricts access, or may.
+    #[must_use]
+    pub fn restrictions(&self) -> Restrictions {
+        match &self.standing {
+            PolicyStanding::Rejected(rejected) => rejected.restricts,
+            PolicyStanding::Admitted | PolicyStanding::Kept(_) => Restrictions {
+                jwt: self.spec.jwt.is_some(),
+                authorization: self.spec.authorization.is_some(),
+            },
+        }
+    }
+
+    /// Where its tokens are read from.
+    #[must_use]
+    pub fn token_sources(&self) -> Vec<JwtFromSpec> {
+        let providers = self.spec.jwt.iter().flat_map(|jwt| &jwt.providers);
+        providers.map(|provider| provider.from.clone()).collect()
+    }
 }
 
 /// Settings and targets of a policy. An omitted field is inherited from the next wider target.

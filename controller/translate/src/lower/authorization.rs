@@ -1,4 +1,5 @@
-//! Authorization rules. Invalid parts fail closed: a rule left out of `deny` would allow requests.
+//! Authorization rules. Of a policy with a problem none applies: a rule left out of `deny` would allow
+//! requests.
 
 use xds::model::{AuthorizationPolicy, AuthorizationRule};
 
@@ -32,9 +33,5 @@ pub(crate) fn lower(spec: &AuthorizationSpec) -> (AuthorizationPolicy, Vec<Probl
         deny: rules("deny", &spec.deny),
         allow: rules("allow", &spec.allow),
     };
-    if problems.is_empty() {
-        (policy, problems)
-    } else {
-        (AuthorizationPolicy::deny_all(), problems)
-    }
+    (policy, problems)
 }

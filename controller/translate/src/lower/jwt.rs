@@ -1,5 +1,4 @@
-//! JWT authentication. Invalid parts fail closed: without its provider a token is rejected, and
-//! without keys nothing is verified.
+//! JWT authentication. A policy with a problem refuses every request; without keys nothing is verified.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -229,7 +228,7 @@ fn sources(spec: &JwtFromSpec) -> Result<Vec<JwtSource>, Problem> {
     Ok(header.into_iter().chain(query).chain(cookie).collect())
 }
 
-fn header(spec: &JwtHeaderSpec) -> Result<JwtSource, Problem> {
+pub(super) fn header(spec: &JwtHeaderSpec) -> Result<JwtSource, Problem> {
     let name = HeaderName::from_bytes(spec.name.as_bytes()).map_err(|_| {
         let message = format!("`{}` is not a header name", spec.name);
         invalid("header.name", message)

@@ -3,20 +3,23 @@
 use std::net::IpAddr;
 
 use xds::model::{
-    AccessLog, AccessLogFilter, Ejection, EscapedSlash, Limits, LogFormat, ObjectName, PathOptions,
-    PolicySpec, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout, Trust,
+    AccessLog, AccessLogFilter, Ejection, EscapedSlash, JwtSource, Limits, LogFormat, ObjectName,
+    PathOptions, PolicySpec, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout, Trust,
 };
 
 use super::rule::duration;
 use super::{authorization, jwt};
 use crate::api::{
-    self, AccessLogFormat, AccessLogSpec, EjectionSpec, EscapedSlashAction, LimitsSpec,
-    PathOptionsSpec, ProxyProtocolSpec, TrafficPolicy, TrafficPolicySpec,
+    self, AccessLogFormat, AccessLogSpec, EjectionSpec, EscapedSlashAction, JwtFromSpec,
+    LimitsSpec, PathOptionsSpec, PolicyStanding, ProxyProtocolSpec, TrafficPolicy,
+    TrafficPolicySpec,
 };
 use crate::problem::{self, Problem};
 use crate::reader::Reader;
 use crate::reason::Reason;
 use crate::resolve::backend::{Referrer, TrafficKind};
+use crate::resolve::policy::REFUSED_UNTIL_THEN;
+use crate::resolve::policy_fields::refuse_all;
 
 /// A lowered policy, independent of its targets.
 pub(crate) struct LoweredPolicy {
@@ -28,22 +31,30 @@ pub(crate) struct LoweredPolicy {
     pub(crate) refs: Vec<Problem>,
 }
 
-/// Lowers the policy `name`. Access restrictions take effect even if the policy is rejected.
+/// Lowers the policy `name`. Access restrictions take effect even if the policy is rejected; one that is
+/// invalid refuses every request.
 pub(crate) fn lower(
     reader: &Reader<'_>,
     name: &ObjectName,
-    spec: &TrafficPolicySpec,
+    object: &TrafficPolicy,
 ) -> LoweredPolicy {
+    let hidden = match &object.standing {
+        PolicyStanding::Rejected(rejected) => return without_version(&rejected.token_sources),
+        PolicyStanding::Admitted => Vec::new(),
+        PolicyStanding::Kept(later) => token_sources(later),
+    };
+    let spec = &object.spec;
     let from = Referrer::of::<TrafficPolicy>(&name.namespace, TrafficKind::Requests);
     let (mut lowered, mut refusal) = match all_but_restrictions(spec) {
         Ok(others) => (others, None),
         Err(problem) => (PolicySpec::default(), Some(problem)),
     };
+    lowered.hidden = hidden;
     let mut refs = Vec::new();
+    let mut invalid = None;
     if let Some(jwt) = &spec.jwt {
         let jwt = jwt::lower(reader, from, jwt);
-        let until_then = "until then the tokens it covers are rejected";
-        refusal = refusal.or_else(|| denied("spec.jwt", jwt.problems, until_then));
+        invalid = unenforceable("spec.jwt", jwt.problems);
         refs.extend(
             jwt.refs
                 .into_iter()
@@ -53,9 +64,18 @@ pub(crate) fn lower(
     }
     if let Some(authorization) = &spec.authorization {
         let (policy, problems) = authorization::lower(authorization);
-        let until_then = "until then every request to its targets is rejected";
-        refusal = refusal.or_else(|| denied("spec.authorization", problems, until_then));
+        invalid = invalid.or_else(|| unenforceable("spec.authorization", problems));
         lowered.authorization = Some(policy);
+    }
+    if let Some(invalid) = invalid {
+        // Including the sources of providers that are invalid.
+        let mut hidden = lowered.hidden;
+        hidden.extend(token_sources(&object.token_sources()));
+        lowered = refuse_all(&PolicySpec {
+            hidden,
+            ..PolicySpec::default()
+        });
+        refusal = Some(invalid);
     }
     LoweredPolicy {
         spec: lowered,
@@ -64,8 +84,35 @@ pub(crate) fn lower(
     }
 }
 
-/// Combines the problems of a field, with their consequence.
-fn denied(field: &str, problems: Vec<Problem>, until_then: &str) -> Option<Problem> {
+/// A policy of which no version was ever valid.
+fn without_version(token_sources: &[JwtFromSpec]) -> LoweredPolicy {
+    let hidden = self::token_sources(token_sources);
+    let message = "no version of the policy is valid: until then every request of its targets gets \
+                   status 503 (policy_invalid)";
+    LoweredPolicy {
+        spec: refuse_all(&PolicySpec {
+            hidden,
+            ..PolicySpec::default()
+        }),
+        refusal: Some(Problem::new(Reason::Invalid, "", message)),
+        refs: Vec::new(),
+    }
+}
+
+/// The places of tokens, without those that are invalid.
+fn token_sources(specs: &[JwtFromSpec]) -> Vec<JwtSource> {
+    let sources = specs.iter().flat_map(|spec| {
+        let header = spec.header.as_ref();
+        let header = header.and_then(|header| jwt::header(header).ok());
+        let query = spec.query.clone().map(JwtSource::Query);
+        let cookie = spec.cookie.clone().map(JwtSource::Cookie);
+        header.into_iter().chain(query).chain(cookie)
+    });
+    sources.collect()
+}
+
+/// Combines the problems of a restriction, with their consequence.
+fn unenforceable(field: &str, problems: Vec<Problem>) -> Option<Problem> {
     let problems: Vec<_> = problems.into_iter().map(|it| it.under(field)).collect();
     let first = problems.first()?;
     let message = match &*problems {
@@ -73,7 +120,7 @@ fn denied(field: &str, problems: Vec<Problem>, until_then: &str) -> Option<Probl
         all => problem::join(all.iter()),
     };
     Some(Problem {
-        message: format!("{message}; {until_then}"),
+        message: message + REFUSED_UNTIL_THEN,
         ..first.clone()
     })
 }
@@ -99,11 +146,8 @@ fn all_but_restrictions(spec: &TrafficPolicySpec) -> Result<PolicySpec, Problem>
             .transpose()?,
         path_options: spec.path_options.map(path_options),
         retry_budget: budget,
-        retry_constraint: None,
         ejection: spec.ejection.as_ref().map(ejection).transpose()?,
-        jwt: None,
-        authorization: None,
-        client_certificate: None,
+        ..PolicySpec::default()
     })
 }
 

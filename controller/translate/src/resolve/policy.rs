@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use xds::model::{AuthorizationPolicy, JwtMode, JwtPolicy, ObjectName, PolicySpec, PolicyTarget};
+use xds::model::{ObjectName, PolicySpec, PolicyTarget};
 
-use super::policy_fields::{FIELDS, RESTRICTIONS};
-use crate::api::{self, Resource as _};
-use crate::problem::Problem;
+use super::policy_fields::{
+    FIELDS, Field, FieldScope, RESTRICTIONS, is_without_effect, refuse_all,
+};
+use crate::api::{self, Resource as _, Restrictions};
+use crate::problem::{self, Problem};
 use crate::reason::Reason;
 
 /// A policy at a target, before conflicts are resolved.
@@ -17,6 +19,8 @@ pub(crate) struct TargetedPolicy {
     pub(crate) spec: Arc<PolicySpec>,
     /// Why the policy is rejected here. Only its access restrictions remain then.
     pub(crate) refusal: Option<Problem>,
+    /// The fields that do not apply to the target, while the others do.
+    pub(crate) inapplicable: Vec<Problem>,
 }
 
 /// The order at a target: phase, creation time, name.
@@ -27,9 +31,9 @@ pub(crate) type ClaimRank = (Phase, i64, ObjectName);
 pub(crate) enum Phase {
     /// Settings of policies for their targets.
     Configured,
-    /// Rejection of every request, because the target may be that of an access-restricting policy.
-    /// Last: a target with its own restriction keeps that.
-    Denied,
+    /// Refusal of every request, because the target may be that of a policy which restricts access in
+    /// these ways. Last: a target with such restrictions of its own keeps those.
+    Denied(Restrictions),
 }
 
 /// The remaining settings of a policy at a target.
@@ -40,42 +44,76 @@ pub(crate) struct ClaimedPolicy {
     pub(crate) lost: Vec<Problem>,
 }
 
-/// Applies a policy's `spec` to a target. `refusal` is a problem of the policy itself.
+/// Applies a policy's `spec` to a target. `refusal` is a problem of the policy itself, and `owner` the
+/// Gateway of a ListenerSet. A field that does not apply to the target is left out; if it restricts
+/// access, the target refuses every request.
 pub(crate) fn apply_to_target(
     target: PolicyTarget,
     spec: &PolicySpec,
     refusal: Option<&Problem>,
+    owner: Option<&ObjectName>,
 ) -> TargetedPolicy {
-    let refusal = refusal.cloned();
-    let refusal = refusal.or_else(|| check_reach(&target, spec).err());
-    let mut spec = spec.clone();
+    let mut left = spec.clone();
+    let mut inapplicable = Vec::new();
+    let mut is_unenforceable = false;
+    let set = FIELDS.iter().filter(|field| (field.is_set)(spec));
+    for field in set.filter(|field| !field.reach.holds(&target)) {
+        is_unenforceable |= RESTRICTIONS.contains(&field.name);
+        inapplicable.push((field.path(spec), does_not_apply(field, &target, owner)));
+        (field.clear)(&mut left);
+    }
+    let mut inapplicable = by_message(inapplicable);
+    if is_unenforceable {
+        left = refuse_all(spec);
+    }
+    let mut refusal = refusal.cloned();
+    if refusal.is_none() && (is_unenforceable || is_without_effect(&left)) {
+        refusal = all_inapplicable(&inapplicable, is_unenforceable);
+        inapplicable.clear();
+    }
     if refusal.is_some() {
-        keep_restrictions(&target, &mut spec);
+        keep_restrictions(&mut left);
     }
     TargetedPolicy {
         target: Arc::new(target),
-        spec: Arc::new(spec),
+        spec: Arc::new(left),
         refusal,
+        inapplicable,
     }
 }
 
-/// Assigns each field to the first policy that sets it, and removes it from the others.
+/// Assigns each field to the first policy that sets it, and removes it from the others. A refusal of
+/// every request is nobody's to take.
 pub(crate) fn assign_fields(
     claims: &BTreeMap<ClaimRank, Arc<PolicySpec>>,
 ) -> BTreeMap<ClaimRank, ClaimedPolicy> {
     let mut owners = HashMap::new();
-    let mut settled = BTreeMap::new();
+    let mut settled: BTreeMap<ClaimRank, ClaimedPolicy> = BTreeMap::new();
     for (rank, spec) in claims {
         let (phase, _, name) = rank;
-        let spec = match phase {
-            Phase::Configured => Arc::clone(spec),
-            Phase::Denied => unclaimed(spec, &owners),
+        let is_dispensable = match phase {
+            Phase::Configured => false,
+            Phase::Denied(restrictions) => {
+                has_restrictions(settled.values().map(|it| &*it.spec), *restrictions)
+            }
         };
-        if *phase == Phase::Configured || FIELDS.iter().any(|field| (field.is_set)(&spec)) {
-            settled.insert(rank.clone(), leave(name, &spec, &mut owners));
+        if !is_dispensable {
+            settled.insert(rank.clone(), leave(name, spec, &mut owners));
         }
     }
     settled
+}
+
+/// Whether the policies of a target restrict access in all of these ways.
+fn has_restrictions<'a>(
+    specs: impl Iterator<Item = &'a PolicySpec> + Clone,
+    wanted: Restrictions,
+) -> bool {
+    let mut specs_again = specs.clone();
+    let has_jwt = specs.clone().any(|spec| spec.jwt.is_some());
+    let has_authorization = specs.clone().any(|spec| spec.authorization.is_some());
+    specs_again.any(|spec| spec.is_invalid)
+        || (has_jwt || !wanted.jwt) && (has_authorization || !wanted.authorization)
 }
 
 fn leave<'a>(
@@ -95,40 +133,11 @@ fn leave<'a>(
     ClaimedPolicy { spec: left, lost }
 }
 
-/// Without the fields that are taken. Even by the same policy, since its own setting is as strict.
-fn unclaimed(
-    spec: &Arc<PolicySpec>,
-    owners: &HashMap<&'static str, &ObjectName>,
-) -> Arc<PolicySpec> {
-    let mut spec = Arc::clone(spec);
-    for field in FIELDS
-        .iter()
-        .filter(|field| owners.contains_key(field.name))
-    {
-        (field.clear)(Arc::make_mut(&mut spec));
-    }
-    spec
-}
-
-/// The settings for a target that rejects every request, with the restrictions of a policy that may
-/// have meant it.
-pub(crate) fn deny_all(restrictions: &PolicySpec) -> PolicySpec {
-    PolicySpec {
-        jwt: restrictions.jwt.is_some().then(|| JwtPolicy {
-            mode: JwtMode::Strict,
-            realm: None,
-            providers: Vec::new(),
-        }),
-        authorization: (restrictions.authorization.is_some()).then(AuthorizationPolicy::deny_all),
-        ..PolicySpec::default()
-    }
-}
-
 /// Access restrictions apply even if the rest of the policy is rejected: without them everything
 /// would be allowed.
-fn keep_restrictions(target: &PolicyTarget, spec: &mut PolicySpec) {
+fn keep_restrictions(spec: &mut PolicySpec) {
     for field in FIELDS {
-        if !RESTRICTIONS.contains(&field.name) || !field.reach.holds(target) {
+        if !RESTRICTIONS.contains(&field.name) {
             (field.clear)(spec);
         }
     }
@@ -141,19 +150,59 @@ fn conflicted(field: &str, owner: &ObjectName) -> Problem {
     Problem::new(Reason::Conflicted, field, message)
 }
 
-fn check_reach(target: &PolicyTarget, spec: &PolicySpec) -> Result<(), Problem> {
-    let mut set = FIELDS.iter().filter(|field| (field.is_set)(spec));
-    match set.find(|field| !field.reach.holds(target)) {
-        None => Ok(()),
-        Some(field) => Err(Problem::new(
-            Reason::Invalid,
-            field.path(spec),
-            format!(
-                "this does not apply to such a target: target {} instead",
-                field.reach.targets()
-            ),
-        )),
+/// Why a field has no effect at a target, and what to do instead.
+fn does_not_apply(field: &Field, target: &PolicyTarget, owner: Option<&ObjectName>) -> String {
+    let of_set = match target {
+        PolicyTarget::ListenerSet(_) => true,
+        PolicyTarget::Listener(key) => key.listener_set().is_some(),
+        _ => false,
+    };
+    if of_set && field.reach == FieldScope::Socket {
+        let gateway = owner.map_or_else(|| "the Gateway".to_owned(), |it| format!("Gateway {it}"));
+        format!(
+            "this belongs to the port, which listeners of others may share: ask the owner of \
+             {gateway} to set it for the Gateway or one of its own listeners"
+        )
+    } else {
+        let targets = field.reach.targets();
+        format!("this does not apply to such a target: target {targets} instead")
     }
+}
+
+/// Fields with the same problem as one, which names all of them.
+fn by_message(fields: Vec<(String, String)>) -> Vec<Problem> {
+    let mut grouped: Vec<(String, Vec<String>)> = Vec::new();
+    for (field, message) in fields {
+        match grouped.iter_mut().find(|(known, _)| *known == message) {
+            Some((_, fields)) => fields.push(field),
+            None => grouped.push((message, vec![field])),
+        }
+    }
+    let problems = grouped.into_iter().map(|(message, fields)| {
+        let (first, others) = fields.split_first().expect("each message is of a field");
+        let message = match others {
+            [] => message,
+            others => format!("{message}; the same holds for {}", others.join(", ")),
+        };
+        Problem::new(Reason::Invalid, first, message)
+    });
+    problems.collect()
+}
+
+/// That nothing of a policy applies to a target.
+fn all_inapplicable(fields: &[Problem], is_unenforceable: bool) -> Option<Problem> {
+    let first = fields.first()?;
+    let mut message = match fields {
+        [only] => only.message.clone(),
+        all => problem::join(all.iter()),
+    };
+    if is_unenforceable {
+        message += REFUSED_UNTIL_THEN;
+    }
+    Some(Problem {
+        message,
+        ..first.clone()
+    })
 }
 
 /// The target as text, for keys.
@@ -169,6 +218,10 @@ pub(crate) fn target_key(target: &PolicyTarget) -> String {
     }
 }
 
-/// What happens to requests while an access-restricting policy has an unidentifiable target.
-pub(crate) const REJECTED_UNTIL_THEN: &str =
-    "; until then every request that it may apply to is rejected";
+/// What happens at the target of a policy whose restrictions cannot be enforced.
+pub(crate) const REFUSED_UNTIL_THEN: &str =
+    "; until then every request of the target gets status 503 (policy_invalid)";
+
+/// What happens while it is not known what an access-restricting policy applies to.
+pub(crate) const PRESUMED_UNTIL_THEN: &str =
+    "; until then every request that it may apply to gets status 503 (policy_invalid)";

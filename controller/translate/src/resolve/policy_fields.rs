@@ -1,7 +1,9 @@
 //! The fields of a traffic policy, one entry each: name, allowed targets, and how to detect and
 //! remove it. Conflicts are resolved field by field, so nothing else lists them.
+//!
+//! `k8s/RESOURCES.md` has the same table with a reason for each field; a test compares the two.
 
-use xds::model::{PolicySpec, PolicyTarget, Trust};
+use xds::model::{JwtPolicy, PolicySpec, PolicyTarget, Trust};
 
 /// One field of a policy.
 pub(crate) struct Field {
@@ -26,8 +28,10 @@ impl Field {
 /// The targets that a field applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldScope {
-    /// Settings needed before there is a request: Gateways and listeners.
-    Connection,
+    /// Settings of a socket, which apply before the host of a request is known: Gateways and their own
+    /// listeners. A ListenerSet shares the sockets with other listeners, which belong to others, and so
+    /// do the requests of one HTTP/2 connection.
+    Socket,
     /// Gateways, listeners, routes and rules.
     Request,
     /// Gateways, and destinations of requests.
@@ -39,7 +43,11 @@ impl FieldScope {
     pub(crate) fn holds(self, target: &PolicyTarget) -> bool {
         match target {
             PolicyTarget::Gateway(_) => true,
-            PolicyTarget::ListenerSet(_) | PolicyTarget::Listener(_) => self != Self::Upstream,
+            PolicyTarget::ListenerSet(_) => self.holds_for_listener_sets(),
+            PolicyTarget::Listener(key) if key.listener_set().is_some() => {
+                self.holds_for_listener_sets()
+            }
+            PolicyTarget::Listener(_) => self != Self::Upstream,
             PolicyTarget::Route { .. } | PolicyTarget::Rule { .. } => {
                 matches!(self, Self::Request | Self::Any)
             }
@@ -49,10 +57,14 @@ impl FieldScope {
         }
     }
 
+    fn holds_for_listener_sets(self) -> bool {
+        matches!(self, Self::Request | Self::Any)
+    }
+
     /// The allowed targets, for messages.
     pub(crate) fn targets(self) -> &'static str {
         match self {
-            Self::Connection => "a Gateway or one of its listeners",
+            Self::Socket => "a Gateway or one of its own listeners",
             Self::Request => "a Gateway, a listener, a route or a rule",
             Self::Upstream => "a Gateway, a Service or a Backend",
             Self::Any => "any target",
@@ -62,6 +74,23 @@ impl FieldScope {
 
 /// The fields whose loss would allow requests.
 pub(crate) const RESTRICTIONS: [&str; 2] = [JWT, AUTHORIZATION];
+
+/// The settings of a target that refuses every request: nothing but where tokens are, for logs.
+pub(crate) fn refuse_all(spec: &PolicySpec) -> PolicySpec {
+    let providers = spec.jwt.iter().flat_map(|jwt: &JwtPolicy| &jwt.providers);
+    let read = providers.flat_map(|provider| provider.from.iter().cloned());
+    PolicySpec {
+        is_invalid: true,
+        hidden: read.chain(spec.hidden.iter().cloned()).collect(),
+        ..PolicySpec::default()
+    }
+}
+
+/// Whether none of the settings is left.
+pub(crate) fn is_without_effect(spec: &PolicySpec) -> bool {
+    !spec.is_invalid && FIELDS.iter().all(|field| !(field.is_set)(spec))
+}
+
 const JWT: &str = "jwt";
 const AUTHORIZATION: &str = "authorization";
 /// The first name of trust.
@@ -82,22 +111,22 @@ pub(crate) const FIELDS: &[Field] = fields! {
     "accessLog" Request: access_log;
     JWT Request: jwt;
     AUTHORIZATION Request: authorization;
-    TRUST Connection: trust;
-    "proxyProtocol" Connection: proxy_protocol;
-    "pathOptions" Connection: path_options;
+    TRUST Socket: trust;
+    "proxyProtocol" Socket: proxy_protocol;
+    "pathOptions" Socket: path_options;
     "retryBudget" Upstream: retry_budget;
     "ejection" Upstream: ejection;
-    "limits.requestLineBytes" Connection: limits.request_line_bytes;
-    "limits.headBytes" Connection: limits.head_bytes;
-    "limits.headerFields" Connection: limits.header_fields;
-    "limits.headTimeout" Connection: limits.head_timeout;
-    "limits.handshakeTimeout" Connection: limits.handshake_timeout;
-    "limits.keepAliveTimeout" Connection: limits.keep_alive_timeout;
-    "limits.requestsPerConnection" Connection: limits.requests_per_connection;
-    "limits.connectionAge" Connection: limits.connection_age;
-    "limits.http2Streams" Connection: limits.http2_streams;
-    "limits.http2StreamWindowBytes" Connection: limits.http2_stream_window_bytes;
-    "limits.http2ConnectionWindowBytes" Connection: limits.http2_connection_window_bytes;
+    "limits.requestLineBytes" Socket: limits.request_line_bytes;
+    "limits.headBytes" Socket: limits.head_bytes;
+    "limits.headerFields" Socket: limits.header_fields;
+    "limits.headTimeout" Socket: limits.head_timeout;
+    "limits.handshakeTimeout" Socket: limits.handshake_timeout;
+    "limits.keepAliveTimeout" Socket: limits.keep_alive_timeout;
+    "limits.requestsPerConnection" Socket: limits.requests_per_connection;
+    "limits.connectionAge" Socket: limits.connection_age;
+    "limits.http2Streams" Socket: limits.http2_streams;
+    "limits.http2StreamWindowBytes" Socket: limits.http2_stream_window_bytes;
+    "limits.http2ConnectionWindowBytes" Socket: limits.http2_connection_window_bytes;
     "limits.requestBodyBytes" Request: limits.request_body_bytes;
     "limits.bodyIdleTimeout" Request: limits.body_idle_timeout;
     "limits.bodyMinRate" Request: limits.body_min_rate;
@@ -109,3 +138,84 @@ pub(crate) const FIELDS: &[Field] = fields! {
     "limits.upstreamConnections" Upstream: limits.upstream_connections;
     "limits.upstreamPending" Upstream: limits.upstream_pending;
 };
+
+#[cfg(test)]
+mod tests {
+    use xds::model::{BackendKey, ListenerKey, ObjectName, PolicyTarget};
+
+    use super::FIELDS;
+
+    const RESOURCES: &str = include_str!("../../../../k8s/RESOURCES.md");
+    const DEFINITION: &str =
+        include_str!("../../../../k8s/crds/gateway-system.io_trafficpolicies.yaml");
+
+    /// A target of each column of the table.
+    fn columns() -> [Vec<PolicyTarget>; 4] {
+        let name = ObjectName::new("a", "b");
+        let kind = "HTTPRoute".to_owned();
+        let listener = |kind: &str| PolicyTarget::Listener(ListenerKey::new(kind, &name, "c"));
+        let route = PolicyTarget::Route {
+            kind,
+            object: name.clone(),
+        };
+        [
+            vec![PolicyTarget::Gateway(name.clone()), listener("Gateway")],
+            vec![
+                PolicyTarget::ListenerSet(name.clone()),
+                listener("ListenerSet"),
+            ],
+            vec![route],
+            vec![PolicyTarget::Backend(BackendKey::new(&name))],
+        ]
+    }
+
+    #[test]
+    fn the_documented_targets_of_each_field_are_those_of_the_code() {
+        let rows = RESOURCES.lines().filter_map(|line| {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            (cells.len() == 8 && cells[1].starts_with('`')).then_some(cells)
+        });
+        let mut documented: Vec<(String, Vec<bool>)> = Vec::new();
+        for cells in rows {
+            let yes = cells[2..6].iter().map(|cell| *cell == "yes").collect();
+            assert!(cells[6].len() > 10, "a reason: {cells:?}");
+            let name = cells[1].split('`').nth(1).expect("a name");
+            documented.push((name.to_owned(), yes));
+        }
+        let of_code = FIELDS.iter().map(|field| {
+            let holds = columns().map(|targets| {
+                let all: Vec<bool> = targets.iter().map(|it| field.reach.holds(it)).collect();
+                // Only a Gateway as a whole has backends.
+                all[0]
+            });
+            (field.name.to_owned(), holds.to_vec())
+        });
+        assert_eq!(documented, of_code.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_a_listener_set_may_not_set_is_described_so() {
+        for field in FIELDS {
+            let set = PolicyTarget::ListenerSet(ObjectName::new("a", "b"));
+            let gateway = ListenerKey::new("Gateway", &ObjectName::new("a", "b"), "c");
+            let is_of_sockets =
+                !field.reach.holds(&set) && field.reach.holds(&PolicyTarget::Listener(gateway));
+            let name = field.name.trim_start_matches("limits.");
+            let (_, described) = DEFINITION
+                .split_once(&format!(" {name}:\n"))
+                .expect("a definition");
+            let end = described
+                .find("              minimum:")
+                .unwrap_or(700)
+                .min(700);
+            let text = described[..end]
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ");
+            let sentence = "Only for a Gateway or its own listeners, not for a ListenerSet";
+            if is_of_sockets {
+                assert!(text.contains(sentence), "{name}: {text}");
+            }
+        }
+    }
+}

@@ -44,7 +44,7 @@ impl Condition {
     /// Whether it reports a problem.
     #[must_use]
     pub fn is_problem(&self) -> bool {
-        self.status != self.kind.normal_status()
+        self.status != self.kind.normal_status() || self.reason == Reason::PartiallyProgrammed
     }
 }
 
@@ -189,6 +189,23 @@ impl Conditions {
             blame: Blame::Own,
         });
         self
+    }
+
+    /// That parts of a policy have no effect, while the others do (GEP-713). Written only if there are
+    /// any.
+    pub(crate) fn partially_programmed(self, what: &str, without_effect: &[Problem]) -> Self {
+        let Some(first) = without_effect.first() else {
+            return self;
+        };
+        let listed = problem::join(without_effect.iter());
+        let message = format!("{what}: {listed}");
+        self.with(
+            ConditionType::Programmed,
+            ConditionStatus::True,
+            Reason::PartiallyProgrammed,
+            message.into(),
+            Some(first.field.clone()),
+        )
     }
 
     /// Blames others for the condition written last.

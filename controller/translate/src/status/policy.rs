@@ -152,8 +152,12 @@ pub(crate) struct TargetOutcome<'a> {
     pub(crate) refusal: Option<&'a Problem>,
     /// The fields taken by older policies.
     pub(crate) lost: &'a [Problem],
+    /// The fields that do not apply to the target.
+    pub(crate) inapplicable: &'a [Problem],
     /// Whether any of its settings remain.
     pub(crate) is_left: bool,
+    /// Whether they refuse every request.
+    pub(crate) refuses_all: bool,
     /// Whether the remaining settings have an effect.
     pub(crate) in_use: bool,
 }
@@ -235,7 +239,9 @@ fn conditions(
             }
         }
     };
-    let conditions = attached(conditions, has_jwt, target);
+    let conditions = attached(conditions, target);
+    let conditions =
+        conditions.partially_programmed("some fields have no effect here", target.inapplicable);
     let conditions = match refs {
         _ if !has_jwt => conditions,
         [] => conditions.normal(
@@ -248,13 +254,13 @@ fn conditions(
     conditions.abnormal(Type::Conflicted, target.lost).done()
 }
 
-fn attached(conditions: Conditions, has_jwt: bool, target: &TargetOutcome<'_>) -> Conditions {
+fn attached(conditions: Conditions, target: &TargetOutcome<'_>) -> Conditions {
     match (target.is_left, target.refusal) {
         (true, refusal) if target.in_use => {
             let effect = match refusal {
                 None => "the policy has an effect",
-                Some(_) if has_jwt => "only the policy's JWT settings have an effect",
-                Some(_) => "only the policy's authorization settings have an effect",
+                Some(_) if target.refuses_all => "every request of the target is refused",
+                Some(_) => "only the policy's access restrictions have an effect",
             };
             conditions.normal(Type::Attached, Reason::Attached, effect)
         }

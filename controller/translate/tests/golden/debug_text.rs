@@ -43,7 +43,9 @@ impl Node {
     fn simplified(self) -> Option<Self> {
         let Some(children) = self.children else {
             let (field, value) = self.label.split_once(": ").unwrap_or(("", &self.label));
-            let nothing = ["None", "[]", "Default", "{}"].contains(&value);
+            // Few policies are invalid.
+            let is_valid = (field, value) == ("is_invalid", "false");
+            let nothing = is_valid || ["None", "[]", "Default", "{}"].contains(&value);
             return (field.is_empty() || !nothing).then_some(Self {
                 children: None,
                 ..self

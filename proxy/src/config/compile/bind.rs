@@ -71,8 +71,8 @@ impl<'c> BindCompiler<'c> {
         }
     }
 
-    /// Connection settings of a bind. If its listeners differ, the least specific one decides: it
-    /// gets everything without a match.
+    /// Connection settings of a bind, from its Gateway and the Gateway's own listeners. If those differ,
+    /// the least specific one decides: it gets everything without a match.
     fn connection_settings(
         &self,
         bind: &model::Bind,
@@ -81,7 +81,7 @@ impl<'c> BindCompiler<'c> {
         let gateway = ConnectionSettings::default().with(self.policies.of_gateway(&bind.gateway));
         let layers = listeners
             .iter()
-            .flat_map(|listener| self.policies.of_listener(&listener.key));
+            .map(|listener| self.policies.of_own_listener(&listener.key));
         layers.fold(gateway, ConnectionSettings::with)
     }
 
@@ -95,7 +95,7 @@ impl<'c> BindCompiler<'c> {
             RequestSettings::new(self.options).with(self.policies.of_gateway(&bind.gateway));
         let layers = listeners
             .iter()
-            .flat_map(|listener| self.policies.of_listener(&listener.key));
+            .map(|listener| self.policies.of_own_listener(&listener.key));
         layers.fold(gateway, RequestSettings::with).access_log
     }
 }

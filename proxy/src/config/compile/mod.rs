@@ -442,6 +442,7 @@ impl Compiler {
             binds,
             clusters: self.table.clone(),
             endpoints: self.endpoints,
+            credentials: Arc::clone(self.policies.credentials()),
             upstream_connections_per_shard: u32::try_from(self.connections).unwrap_or(u32::MAX),
         }
     }

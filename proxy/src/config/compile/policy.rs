@@ -5,13 +5,14 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use xds::model::{
-    self, AccessLog, AuthorizationPolicy, BackendKey, EscapedSlash, JwtPolicy, ListenerKey,
-    ObjectName, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, Route,
-    ServiceKey, Trust,
+    self, AccessLog, AuthorizationPolicy, BackendKey, EscapedSlash, JwtPolicy, JwtSource,
+    ListenerKey, ObjectName, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget,
+    ProxyProtocolIn, Route, ServiceKey, Trust,
 };
 
 use super::CompileOptions;
 use crate::limits::Limits;
+use crate::policy::credentials::Credentials;
 
 /// All policies, by target.
 #[derive(Debug, Default)]
@@ -23,6 +24,8 @@ pub(super) struct Policies {
     routes: HashMap<String, RouteLayers>,
     services: HashMap<ServiceKey, Layer>,
     backends: HashMap<BackendKey, Layer>,
+    /// The names that tokens have in requests, according to all policies.
+    credentials: Arc<Credentials>,
 }
 
 /// The policies of one target, in the order of their keys. At most one of them sets a given field.
@@ -58,6 +61,18 @@ impl Layer {
         self.0.is_empty()
     }
 
+    /// A policy of this target whose restrictions cannot be enforced.
+    pub(super) fn invalid(&self) -> Option<&PolicyKey> {
+        let invalid = self.0.iter().find(|policy| policy.spec.is_invalid);
+        invalid.map(|policy| &policy.key)
+    }
+
+    /// Whether a version of a policy that was rejected reads tokens from the query.
+    fn hides_query(&self) -> bool {
+        let mut hidden = self.0.iter().flat_map(|policy| &policy.spec.hidden);
+        hidden.any(|source| matches!(source, JwtSource::Query(_)))
+    }
+
     pub(super) fn limits(&self) -> impl Iterator<Item = &model::Limits> {
         self.0.iter().map(|policy| &policy.spec.limits)
     }
@@ -76,10 +91,16 @@ impl Layer {
 
 impl Policies {
     pub(super) fn add(&mut self, policy: &Arc<Policy>) {
+        if Credentials::concerns(&policy.spec) {
+            Arc::make_mut(&mut self.credentials).add(&policy.spec);
+        }
         self.set(policy, Some(Arc::clone(policy)));
     }
 
     pub(super) fn remove(&mut self, policy: &Policy) {
+        if Credentials::concerns(&policy.spec) {
+            Arc::make_mut(&mut self.credentials).remove(&policy.spec);
+        }
         self.set(policy, None);
     }
 
@@ -123,6 +144,10 @@ impl Policies {
             && self.backends.is_empty()
     }
 
+    pub(super) fn credentials(&self) -> &Arc<Credentials> {
+        &self.credentials
+    }
+
     pub(super) fn of_gateway(&self, gateway: &ObjectName) -> &Layer {
         self.gateways.get(gateway).unwrap_or(&NO_LAYER)
     }
@@ -137,6 +162,16 @@ impl Policies {
         let set = set.and_then(|set| self.listener_sets.get(&set));
         let own = self.listeners.get(listener);
         [set.unwrap_or(&NO_LAYER), own.unwrap_or(&NO_LAYER)]
+    }
+
+    /// The policies of a listener of the Gateway itself. Those of a ListenerSet, and of its listeners,
+    /// have no say in settings of sockets, which it shares with listeners of others.
+    pub(super) fn of_own_listener(&self, listener: &ListenerKey) -> &Layer {
+        let own = match listener.listener_set() {
+            None => self.listeners.get(listener),
+            Some(_) => None,
+        };
+        own.unwrap_or(&NO_LAYER)
     }
 
     pub(super) fn of_service(&self, service: &ServiceKey) -> &Layer {
@@ -188,6 +223,10 @@ pub(super) struct RequestSettings<'a> {
     pub(super) access_log: AccessLog,
     pub(super) jwt: Option<JwtInForce<'a>>,
     pub(super) authorization: Option<&'a AuthorizationPolicy>,
+    /// The policy of the widest target whose restrictions cannot be enforced.
+    pub(super) invalid: Option<&'a PolicyKey>,
+    /// Whether a rejected version of a policy reads tokens from the query.
+    pub(super) hides_query: bool,
 }
 
 impl<'a> RequestSettings<'a> {
@@ -197,6 +236,8 @@ impl<'a> RequestSettings<'a> {
             access_log: options.access_log.clone(),
             jwt: None,
             authorization: None,
+            invalid: None,
+            hides_query: false,
         }
     }
 
@@ -209,6 +250,9 @@ impl<'a> RequestSettings<'a> {
         self.jwt = nearer.jwt().or(self.jwt);
         let authorization = nearer.field(|spec| spec.authorization.as_ref());
         self.authorization = authorization.or(self.authorization);
+        // Not for a nearer target to lift.
+        self.invalid = self.invalid.or(nearer.invalid());
+        self.hides_query |= nearer.hides_query();
         self
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use xds::model::{
-    self, HttpRule, InvalidBackend, ObjectName, Route, RouteBackend, RouteKey, RouteRule, Target,
-    Timeout, Transport,
+    self, HttpRule, InvalidBackend, ObjectName, PolicyKey, Route, RouteBackend, RouteKey,
+    RouteRule, Target, Timeout, Transport,
 };
 
 use super::authorization::Authorizations;
@@ -14,8 +14,8 @@ use super::last::Last;
 use super::policy::{Layer, Policies, RequestSettings, parts};
 use super::targets::{ClusterUsers, Targets};
 use crate::config::{
-    BackendExtras, ClusterIndex, Draw, ExternalAuth, L4Rule, Rule, RuleBackend, RuleTimeouts,
-    Sessions,
+    BackendExtras, ClusterIndex, Draw, ExternalAuth, InvalidPolicies, L4Rule, Rule, RuleBackend,
+    RuleTimeouts, Sessions,
 };
 use crate::limits::{Limits, resolve};
 use crate::names::KeyPrefix;
@@ -142,6 +142,7 @@ impl<'c> RuleCompiler<'c> {
             authorization: settings
                 .authorization
                 .map(|policy| self.authorization.of(policy)),
+            invalid_policies: invalid_policies(&settings),
             external_auth: self.external_auth(&rule.filters.external_auth),
             responses,
             draw: Draw::new(&weights),
@@ -174,10 +175,14 @@ impl<'c> RuleCompiler<'c> {
         let extras = BackendExtras {
             unresolved: cluster.is_err().then(|| backend.target.to_string().into()),
             mirrors: mirrors
-                .map(|mirror| self.cluster(&mirror.target, Transport::Tcp))
+                .map(|mirror| match self.invalid_policy_of(&mirror.target) {
+                    Some(_) => Err(InvalidBackend::NotPermitted),
+                    None => self.cluster(&mirror.target, Transport::Tcp),
+                })
                 .collect(),
             external_auth: self.external_auth(&backend.filters.external_auth),
             session: backend.session.clone(),
+            refused_by: self.invalid_policy_of(&backend.target).map(policy_name),
         };
         let limits = self.limits_towards(&backend.target, limits);
         RuleBackend {
@@ -197,13 +202,21 @@ impl<'c> RuleCompiler<'c> {
 
     /// The limits of a target: the wider ones, overridden by its own.
     pub(super) fn limits_towards(&self, target: &Target, limits: &Limits) -> Limits {
-        let nearer = match target {
+        let nearer = self.of_target(target).into_iter().flat_map(Layer::limits);
+        nearer.fold(*limits, Limits::with)
+    }
+
+    /// A policy of a target whose restrictions cannot be enforced.
+    fn invalid_policy_of(&self, target: &Target) -> Option<&'c PolicyKey> {
+        self.of_target(target)?.invalid()
+    }
+
+    fn of_target(&self, target: &Target) -> Option<&'c Layer> {
+        match target {
             Target::Service { service, .. } => Some(self.policies.of_service(service)),
             Target::Backend(key) => Some(self.policies.of_backend(key)),
             Target::Invalid { .. } => None,
-        };
-        let nearer = nearer.into_iter().flat_map(Layer::limits);
-        nearer.fold(*limits, Limits::with)
+        }
     }
 
     pub(super) fn cluster(
@@ -213,6 +226,20 @@ impl<'c> RuleCompiler<'c> {
     ) -> Result<ClusterIndex, InvalidBackend> {
         self.targets.find(target, transport, self.gateway)
     }
+}
+
+/// What invalid policies of the rule mean for its requests.
+fn invalid_policies(settings: &RequestSettings<'_>) -> Option<Box<InvalidPolicies>> {
+    let invalid = InvalidPolicies {
+        refused_by: settings.invalid.map(policy_name),
+        hides_query: settings.hides_query,
+    };
+    (invalid != InvalidPolicies::default()).then(|| Box::new(invalid))
+}
+
+/// `kind/namespace/name` of a policy.
+fn policy_name(key: &PolicyKey) -> Box<str> {
+    parts(key.as_str(), 3).into()
 }
 
 fn timeouts(rule: &HttpRule) -> Option<Box<RuleTimeouts>> {

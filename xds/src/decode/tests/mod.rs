@@ -5,7 +5,7 @@ mod route;
 use prost::Message;
 
 use super::resource;
-use crate::model::{Kind, Resource};
+use crate::model::{AuthorizationPolicy, JwtMode, JwtSource, Kind, Policy, Resource};
 use crate::proto;
 
 /// The problems of a message.
@@ -50,6 +50,32 @@ fn the_valid_base_messages_decode() {
     );
     let policy = resource(Kind::Policy, &policy().encode_to_vec());
     assert!(matches!(policy, Ok(Resource::Policy(_))));
+}
+
+/// Proxies of earlier versions know only `jwt` and `authorization`.
+#[test]
+fn an_invalid_policy_denies_at_proxies_that_do_not_know_it() {
+    let decode = |message: &proto::Policy| {
+        let decoded = resource(Kind::Policy, &message.encode_to_vec());
+        match decoded.expect("it is valid") {
+            Resource::Policy(policy) => Policy::clone(&policy),
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut policy = decode(&policy());
+    policy.spec.is_invalid = true;
+    policy.spec.hidden = vec![JwtSource::Query("token".to_owned())];
+    let message = proto::Policy::from(&policy);
+    assert_eq!(decode(&message), policy);
+    let to_them = decode(&proto::Policy {
+        invalid: false,
+        hidden: Vec::new(),
+        ..message
+    });
+    let tokens = to_them.spec.jwt.expect("tokens are needed");
+    assert_eq!((tokens.mode, tokens.providers.len()), (JwtMode::Strict, 0));
+    let rules = to_them.spec.authorization;
+    assert_eq!(rules, Some(AuthorizationPolicy::deny_all()));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use super::{Configuration, Reload};
 use crate::admit::{Reason, Severity, Source, admit};
-use crate::api::{Resource as _, Service};
+use crate::api::{PolicyStanding, Resource as _, Service};
 use crate::store::{ObjectRef, Store};
 use crate::translator::Event;
 use proptest::prelude::*;
@@ -312,23 +312,57 @@ fn a_rejected_jwt_policy_denies_every_request() {
     let in_force = |configuration: &Configuration| {
         let store: Store = configuration.in_force().collect();
         let policies = store.traffic_policies.values();
-        let jwt = policies.filter_map(|it| it.spec.jwt.clone());
-        jwt.map(|it| it.providers.len()).collect::<Vec<_>>()
+        let jwt = policies.map(|it| it.spec.jwt.clone());
+        let providers = jwt.map(|jwt| jwt.map(|it| it.providers.len()));
+        providers.collect::<Vec<_>>()
     };
-    assert_eq!(in_force(&configuration), [0]);
+    assert_eq!(in_force(&configuration), [None], "nothing but its targets");
     let again = load(&mut configuration, &[("a.yaml", &refused)]);
     assert!(!again.changed() && again.findings.is_empty());
 
     let good = "{providers: [{name: a, issuer: a, jwks: {remote: {url: \"https://a.test\"}}}]}";
     let good = policy(good).replace("    - {kind: nonsense}\n", "");
     assert!(load(&mut configuration, &[("a.yaml", &good)]).changed());
-    assert_eq!(in_force(&configuration), [1]);
+    assert_eq!(in_force(&configuration), [Some(1)]);
     let reload = load(&mut configuration, &[("a.yaml", &refused)]);
     assert!(!reload.changed(), "the previous version holds");
     assert_eq!(reasons(&reload).last(), Some(&Reason::PreviousKept));
 
     assert!(load(&mut configuration, &[]).changed());
-    assert_eq!(in_force(&configuration), [0; 0]);
+    assert_eq!(in_force(&configuration), []);
+}
+
+#[test]
+fn a_kept_policy_knows_where_rejected_versions_read_tokens_from() {
+    let mut configuration = Configuration::default();
+    let version = |fields: &str| {
+        let text = policy(&format!(
+            "{{providers: [{{name: a, issuer: a, jwks: {{remote: {{url: \"https://a.test\"}}}}, {fields}}}]}}"
+        ));
+        text.replace("    - {kind: nonsense}\n", "")
+    };
+    let mut standing = |text: &str| {
+        load(&mut configuration, &[("a.yaml", text)]);
+        let store: Store = configuration.in_force().collect();
+        let policies = store.traffic_policies.values();
+        let standings = policies.map(|policy| match &policy.standing {
+            PolicyStanding::Admitted => "admitted".to_owned(),
+            PolicyStanding::Kept(sources) => {
+                let names = sources.iter().filter_map(|it| it.query.clone());
+                format!("kept {}", names.collect::<Vec<_>>().join(","))
+            }
+            PolicyStanding::Rejected(_) => "rejected".to_owned(),
+        });
+        standings.collect::<Vec<_>>().join(" ")
+    };
+    let good = version("from: {query: one}");
+    assert_eq!(standing(&version("from: {qeury: one}")), "rejected");
+    assert_eq!(standing(&good), "admitted");
+    assert_eq!(standing(&version("form: {query: two}")), "kept two");
+    assert_eq!(standing(&version("from: {qeury: three}")), "kept three,two");
+    // Nothing is known of this one.
+    assert_eq!(standing("x: ["), "kept three,two");
+    assert_eq!(standing(&good), "admitted");
 }
 
 #[test]

@@ -74,8 +74,15 @@ pub(crate) trait Admissible:
         None
     }
 
-    /// Whether an unknown field at this path, without list indices, may restrict access or trust.
-    /// If so, the object is rejected, regardless of the setting for unknown fields.
+    /// This version, if it has to know of a later one that was rejected and that would have this
+    /// fail-closed replacement.
+    fn kept_beside(&self, _rejected: &Self) -> Option<Self> {
+        None
+    }
+
+    /// Whether a field at this path, without list indices, may restrict access or trust. If so, the
+    /// object is rejected if the field is unknown, regardless of the setting for unknown fields, and
+    /// if it is empty (`null`), which would otherwise count as absent.
     fn may_restrict_access(_field: &[&str]) -> bool {
         false
     }
@@ -153,6 +160,17 @@ pub(super) fn duplicate_replacement(object: &Object, number: usize) -> Option<Ob
     match object {
         Object::TrafficPolicy(policy) => named(&**policy, number, |it| &mut it.metadata.name),
         Object::BackendTlsPolicy(policy) => named(&**policy, number, |it| &mut it.metadata.name),
+        _ => None,
+    }
+}
+
+/// The version of an object that stays in effect, if it has to know of a later one that was rejected;
+/// `None` if it stays as it is.
+pub fn kept_beside(kept: &Object, rejected: &Object) -> Option<Object> {
+    match (kept, rejected) {
+        (Object::TrafficPolicy(kept), Object::TrafficPolicy(rejected)) => {
+            kept.kept_beside(rejected).map(Into::into)
+        }
         _ => None,
     }
 }

@@ -3,15 +3,15 @@
 use serde_json::{Map, Value};
 use xds::model::ObjectName;
 
-use super::presumed::{presumed_metadata, presumed_targets};
+use super::presumed::{presumed_metadata, presumed_targets, presumed_token_sources};
 use super::{Admissible, guarded};
 use crate::admit::check::Check;
 use crate::admit::crd;
 use crate::admit::schema::Schema;
 use crate::admit::suggest;
 use crate::api::{
-    AuthorizationRuleSpec, AuthorizationSpec, Backend, JwtProviderSpec, JwtSpec, TrafficPolicy,
-    TrafficPolicySpec,
+    AuthorizationRuleSpec, Backend, JwtProviderSpec, PolicyStanding, RejectedPolicy, Restrictions,
+    TrafficPolicy, TrafficPolicySpec,
 };
 use crate::expression::Expression;
 use crate::jwks;
@@ -34,40 +34,67 @@ impl Admissible for TrafficPolicy {
         Some(&crd::TRAFFIC_POLICY)
     }
 
-    /// While an access-restricting policy is invalid, it rejects all requests. Its targets are read
-    /// as far as possible; an unidentifiable one has no name, and means the whole namespace.
+    /// While an access-restricting policy is invalid, its targets refuse all requests. They are read as
+    /// far as possible; an unidentifiable one has no name, and means the whole namespace.
     fn fail_closed(name: &ObjectName, written: &Value) -> Option<Self> {
         let spec = written.get("spec").and_then(Value::as_object);
-        let jwt = spec.is_none_or(|spec| may_have(spec, JWT, true));
-        let authorization = spec.is_some_and(|spec| may_have(spec, AUTHORIZATION, false));
-        if !jwt && !authorization {
-            return None;
-        }
-        Some(Self {
+        let restricts = Restrictions {
+            jwt: spec.is_none_or(|spec| may_have(spec, JWT, true)),
+            authorization: spec.is_some_and(|spec| may_have(spec, AUTHORIZATION, false)),
+        };
+        restricts.any().then(|| Self {
             metadata: presumed_metadata(name, written),
             spec: TrafficPolicySpec {
                 target_refs: spec.map(presumed_targets).unwrap_or_default(),
-                jwt: jwt.then(JwtSpec::default),
-                // Without rules it rejects everything.
-                authorization: authorization.then(AuthorizationSpec::default),
                 ..TrafficPolicySpec::default()
             },
+            standing: PolicyStanding::Rejected(RejectedPolicy {
+                restricts,
+                token_sources: spec.map(presumed_token_sources).unwrap_or_default(),
+            }),
         })
     }
 
     fn duplicate_replacement(&self) -> Option<Self> {
-        let (jwt, authorization) = (&self.spec.jwt, &self.spec.authorization);
-        if jwt.is_none() && authorization.is_none() {
-            return None;
-        }
-        Some(Self {
+        let restricts = self.restrictions();
+        restricts.any().then(|| Self {
             metadata: self.metadata.clone(),
             spec: TrafficPolicySpec {
                 target_refs: self.spec.target_refs.clone(),
-                jwt: jwt.as_ref().map(|_| JwtSpec::default()),
-                authorization: authorization.as_ref().map(|_| AuthorizationSpec::default()),
                 ..TrafficPolicySpec::default()
             },
+            standing: PolicyStanding::Rejected(RejectedPolicy {
+                restricts,
+                token_sources: self.token_sources(),
+            }),
+        })
+    }
+
+    fn kept_beside(&self, rejected: &Self) -> Option<Self> {
+        let PolicyStanding::Rejected(later) = &rejected.standing else {
+            return None;
+        };
+        let known = match &self.standing {
+            PolicyStanding::Admitted => &[][..],
+            PolicyStanding::Kept(known) => known,
+            // The latest version says most truly what the policy is about.
+            PolicyStanding::Rejected(_) => return Some(rejected.clone()),
+        };
+        // Versions may be rejected in turn, and clients send their tokens where any of them says.
+        if later.token_sources.iter().all(|it| known.contains(it)) {
+            return None;
+        }
+        let mut sources = later.token_sources.clone();
+        sources.extend(
+            known
+                .iter()
+                .filter(|it| !later.token_sources.contains(it))
+                .cloned(),
+        );
+        sources.truncate(MAX_TOKEN_SOURCES);
+        Some(Self {
+            standing: PolicyStanding::Kept(sources),
+            ..self.clone()
         })
     }
 
@@ -113,6 +140,9 @@ fn may_mean(name: &str, field: &str, or_unknown: bool) -> bool {
         .collect();
     suggest::nearest(name, known).map_or(or_unknown, |meant| meant == field)
 }
+
+/// Most places of tokens that are remembered of rejected versions, the latest first.
+const MAX_TOKEN_SOURCES: usize = 32;
 
 const JWT: &str = "jwt";
 const AUTHORIZATION: &str = "authorization";

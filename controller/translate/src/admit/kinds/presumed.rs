@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use xds::model::ObjectName;
 
 use crate::admit::suggest;
-use crate::api::{ObjectMeta, PolicyTargetReference};
+use crate::api::{JwtFromSpec, JwtHeaderSpec, ObjectMeta, PolicyTargetReference};
 
 /// The metadata of an invalid object; at least its name.
 pub(super) fn presumed_metadata(name: &ObjectName, written: &Value) -> ObjectMeta {
@@ -37,6 +37,51 @@ fn presumed_target(written: &Value) -> PolicyTargetReference {
         kind: text("kind").unwrap_or_default(),
         name: text("name").unwrap_or_default(),
         section_name: text("sectionName"),
+    }
+}
+
+/// Where an invalid policy reads tokens from, as far as that can be told: logs hide what they are called,
+/// although the policy does not apply.
+pub(super) fn presumed_token_sources(spec: &Map<String, Value>) -> Vec<JwtFromSpec> {
+    let mut found = Vec::new();
+    // A misspelt field may be the one about tokens.
+    spec.values()
+        .for_each(|value| collect_sources(value, &mut found));
+    found
+}
+
+fn collect_sources(value: &Value, found: &mut Vec<JwtFromSpec>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|it| collect_sources(it, found)),
+        Value::Object(fields) => {
+            let means = |name: &str, field| suggest::nearest(name, [field]).is_some();
+            for (name, value) in fields {
+                let text = value.as_str().map(str::to_owned);
+                let header = value.get("name").and_then(Value::as_str);
+                let header = header.map(|name| JwtHeaderSpec {
+                    name: name.to_owned(),
+                    prefix: None,
+                });
+                if means(name, "query") {
+                    found.extend(text.map(|it| JwtFromSpec {
+                        query: Some(it),
+                        ..JwtFromSpec::default()
+                    }));
+                } else if means(name, "cookie") {
+                    found.extend(text.map(|it| JwtFromSpec {
+                        cookie: Some(it),
+                        ..JwtFromSpec::default()
+                    }));
+                } else if means(name, "header") {
+                    found.extend(header.map(|it| JwtFromSpec {
+                        header: Some(it),
+                        ..JwtFromSpec::default()
+                    }));
+                }
+                collect_sources(value, found);
+            }
+        }
+        _ => {}
     }
 }
 

@@ -26,6 +26,10 @@ pub(super) struct Schema {
     kind: Option<Type>,
     #[serde(default, rename = "description")]
     _description: IgnoredAny,
+    /// Whether an API server keeps `null` instead of dropping it. Before a value is checked here, all of them
+    /// are dropped, with a remark where that could open access.
+    #[serde(default, rename = "nullable")]
+    _is_nullable: IgnoredAny,
     #[serde(default)]
     properties: BTreeMap<String, Schema>,
     #[serde(default)]

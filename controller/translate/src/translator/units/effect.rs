@@ -8,6 +8,7 @@ use super::policy::{PolicyReference, ResolvedPolicy};
 use super::tokens::gateways;
 use crate::api::{Resource as _, TrafficPolicy};
 use crate::resolve::policy::{ClaimedPolicy, Phase, target_key};
+use crate::resolve::policy_fields::is_without_effect;
 use crate::status::{PolicyStatus, Status, TargetOutcome};
 use crate::store::ObjectRef;
 use crate::translator::emitted::{Emitted, Gateways};
@@ -35,9 +36,12 @@ impl Unit for EffectUnit {
         let outcomes: Vec<TargetOutcome<'_>> = targets
             .map(|target| self.outcome(reader, policy, target, &mut resources))
             .collect();
-        for target in &policy.denied {
+        let refused = policy.refused.iter().map(|it| (Phase::Configured, it));
+        let phase = Phase::Denied(policy.restricts);
+        let denied = policy.denied.iter().map(|it| (phase, it));
+        for (phase, target) in refused.chain(denied) {
             let target = Arc::new(target.clone());
-            let rank = (Phase::Denied, policy.created, &self.0);
+            let rank = (phase, policy.created, &self.0);
             if let Some(claimed_policy) = reader.claimed_policy(&target, rank) {
                 self.carry(reader, &target, claimed_policy, &mut resources);
             }
@@ -96,7 +100,9 @@ impl EffectUnit {
                     reference,
                     refusal: Some(problem),
                     lost: &[],
+                    inapplicable: &[],
                     is_left: false,
+                    refuses_all: false,
                     in_use: false,
                 };
             }
@@ -104,7 +110,7 @@ impl EffectUnit {
         let rank = (Phase::Configured, policy.created, &self.0);
         let claimed_policy = reader.claimed_policy(&targeted.target, rank);
         let lost = claimed_policy.map_or(&[][..], |claimed_policy| &claimed_policy.lost);
-        let nothing_left = claimed_policy.is_none_or(|it| *it.spec == PolicySpec::default());
+        let nothing_left = claimed_policy.is_none_or(|it| is_without_effect(&it.spec));
         let mut refusal = targeted.refusal.as_ref();
         if nothing_left {
             refusal = refusal.or_else(|| lost.first());
@@ -118,7 +124,9 @@ impl EffectUnit {
             reference,
             refusal,
             lost,
+            inapplicable: &targeted.inapplicable,
             is_left,
+            refuses_all: targeted.spec.is_invalid,
             in_use,
         }
     }

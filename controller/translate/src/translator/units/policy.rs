@@ -6,14 +6,16 @@ use std::sync::Arc;
 use xds::model::{ObjectName, PolicySpec, PolicyTarget};
 
 use super::TargetUnit;
-use super::policy_target::{TargetError, all_in, denied, find};
-use crate::api::{PolicyTargetReference, TrafficPolicy};
-use crate::lower::policy::lower;
+use super::policy_target::{Refused, TargetError, all_in, find, refused};
+use crate::api::{PolicyTargetReference, Restrictions, TrafficPolicy};
+use crate::lower::policy::{LoweredPolicy, lower};
+use crate::owner::Owner;
 use crate::problem::Problem;
 use crate::reader::Fact;
 use crate::resolve::policy::{
-    ClaimRank, Phase, REJECTED_UNTIL_THEN, TargetedPolicy, apply_to_target, deny_all,
+    ClaimRank, PRESUMED_UNTIL_THEN, Phase, REFUSED_UNTIL_THEN, TargetedPolicy, apply_to_target,
 };
+use crate::resolve::policy_fields::refuse_all;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
 /// A `TrafficPolicy` by name.
@@ -30,11 +32,15 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) refs: Vec<Problem>,
     /// One for each reference to a target of this controller.
     pub(crate) targets: Vec<PolicyReference>,
-    /// Targets that reject every request, because the policy restricts access and a target is
-    /// unidentifiable.
+    /// The ways in which it restricts access.
+    pub(crate) restricts: Restrictions,
+    /// Further targets that refuse every request, because the policy restricts access and names a part
+    /// of them that does not exist.
+    pub(crate) refused: BTreeSet<PolicyTarget>,
+    /// Those that may be meant, because the policy restricts access and names nothing known.
     pub(crate) denied: BTreeSet<PolicyTarget>,
-    /// The settings for them.
-    denial: Arc<PolicySpec>,
+    /// The settings for both.
+    refusal: Arc<PolicySpec>,
 }
 
 /// A target reference of a policy.
@@ -51,50 +57,46 @@ impl Unit for PolicyUnit {
     fn compute(&self, reader: &UnitReader<'_>) -> Option<ResolvedPolicy> {
         let name = &self.0;
         let object = reader.object::<TrafficPolicy>(name)?;
-        let lowered = lower(reader, name, &object.spec);
-        let has_jwt = object.spec.jwt.is_some();
-        let restricts = has_jwt || object.spec.authorization.is_some();
+        let lowered = lower(reader, name, object);
+        let restricts = object.restrictions();
         let namespace = &name.namespace;
         let references = object.spec.target_refs.iter().enumerate();
-        let targets = references.filter_map(|(index, reference)| {
-            let targeted = match find(reader, namespace, reference) {
-                Err(TargetError::NotOurs) => return None,
-                Err(TargetError::Problem(problem)) => {
-                    let mut problem = problem.under(format_args!("spec.targetRefs[{index}]"));
-                    if restricts && !denied(reader, namespace, reference).is_empty() {
-                        problem.message += REJECTED_UNTIL_THEN;
-                    }
-                    Err(problem)
-                }
-                Ok(target) => Ok(apply_to_target(
-                    target,
-                    &lowered.spec,
-                    lowered.refusal.as_ref(),
-                )),
-            };
-            let reference = reference.clone();
-            Some(PolicyReference {
-                reference,
-                targeted,
+        let mut targets: Vec<_> = references
+            .filter_map(|(index, reference)| {
+                let targeted = resolve(reader, namespace, reference, &lowered, restricts)?;
+                let field = format!("spec.targetRefs[{index}]");
+                Some(PolicyReference {
+                    reference: reference.clone(),
+                    targeted: targeted.map_err(|problem| problem.under(field)),
+                })
             })
-        });
-        let targets = targets.collect();
-        let mut all_denied = BTreeSet::new();
-        if restricts {
+            .collect();
+        let (mut all_refused, mut denied) = (BTreeSet::new(), BTreeSet::new());
+        if restricts.any() {
             let references = object.spec.target_refs.iter();
-            all_denied.extend(references.flat_map(|it| denied(reader, namespace, it)));
+            for refused in references.filter_map(|it| refused(reader, namespace, it)) {
+                match refused {
+                    Refused::Known(target) => drop(all_refused.insert(target)),
+                    Refused::Presumed(targets) => denied.extend(targets),
+                }
+            }
             if object.spec.target_refs.is_empty() {
-                all_denied.extend(all_in(reader, namespace));
+                denied.extend(all_in(reader, namespace));
             }
         }
+        let refusal = Arc::new(refuse_all(&lowered.spec));
+        refuse_whole_targets(&mut targets, &mut all_refused, &refusal);
+        denied.retain(|target| !all_refused.contains(target) && !is_among(target, &targets));
         Some(ResolvedPolicy {
             created: object.metadata.created(),
             generation: object.metadata.generation(),
-            has_jwt,
+            has_jwt: object.spec.jwt.is_some(),
             refs: lowered.refs,
             targets,
-            denied: all_denied,
-            denial: Arc::new(deny_all(&lowered.spec)),
+            restricts,
+            refused: all_refused,
+            denied,
+            refusal,
         })
     }
 
@@ -117,6 +119,63 @@ impl Unit for PolicyUnit {
     }
 }
 
+/// A reference with the policy's settings for it; `None` if the target belongs to another controller.
+fn resolve(
+    reader: &UnitReader<'_>,
+    namespace: &str,
+    reference: &PolicyTargetReference,
+    lowered: &LoweredPolicy,
+    restricts: Restrictions,
+) -> Option<Result<TargetedPolicy, Problem>> {
+    let target = match find(reader, namespace, reference) {
+        Ok(target) => target,
+        Err(TargetError::NotOurs) => return None,
+        Err(TargetError::Problem(mut problem)) => {
+            if restricts.any() {
+                problem.message += match refused(reader, namespace, reference) {
+                    Some(Refused::Known(_)) => REFUSED_UNTIL_THEN,
+                    Some(Refused::Presumed(targets)) if !targets.is_empty() => PRESUMED_UNTIL_THEN,
+                    Some(Refused::Presumed(_)) | None => "",
+                };
+            }
+            return Some(Err(problem));
+        }
+    };
+    let owner = match &target {
+        PolicyTarget::ListenerSet(set) => Some(set.clone()),
+        PolicyTarget::Listener(key) => key.listener_set(),
+        _ => None,
+    };
+    let owner = owner.and_then(|set| reader.offers(&Owner::ListenerSet(set)));
+    let gateway = owner.and_then(|offers| offers.gateway.as_ref().ok());
+    let refusal = lowered.refusal.as_ref();
+    Some(Ok(apply_to_target(target, &lowered.spec, refusal, gateway)))
+}
+
+/// Targets that are named as a whole and by a part that does not exist refuse every request too.
+fn refuse_whole_targets(
+    targets: &mut [PolicyReference],
+    refused: &mut BTreeSet<PolicyTarget>,
+    refusal: &Arc<PolicySpec>,
+) {
+    let problem = targets.iter().find_map(|it| it.targeted.as_ref().err());
+    let problem = problem.cloned();
+    for target in targets {
+        if let Ok(targeted) = &mut target.targeted
+            && refused.remove(&*targeted.target)
+        {
+            targeted.spec = Arc::clone(refusal);
+            targeted.refusal = targeted.refusal.take().or_else(|| problem.clone());
+        }
+    }
+}
+
+/// Whether a policy has settings for this target.
+fn is_among(target: &PolicyTarget, targets: &[PolicyReference]) -> bool {
+    let mut targeted = targets.iter().filter_map(|it| it.targeted.as_ref().ok());
+    targeted.any(|targeted| *targeted.target == *target)
+}
+
 type Claim = (Arc<PolicyTarget>, ClaimRank, Arc<PolicySpec>);
 
 fn claims(name: &ObjectName, policy: Option<&ResolvedPolicy>) -> impl Iterator<Item = Claim> {
@@ -128,11 +187,16 @@ fn claims(name: &ObjectName, policy: Option<&ResolvedPolicy>) -> impl Iterator<I
             let spec = Arc::clone(&targeted.spec);
             (Arc::clone(&targeted.target), rank(Phase::Configured), spec)
         });
-        let denials = policy.denied.iter().map(move |target| {
-            let spec = Arc::clone(&policy.denial);
-            (Arc::new(target.clone()), rank(Phase::Denied), spec)
+        let refused = policy.refused.iter().map(move |target| {
+            let spec = Arc::clone(&policy.refusal);
+            (Arc::new(target.clone()), rank(Phase::Configured), spec)
         });
-        targeted.chain(denials).collect::<Vec<_>>()
+        let denied = policy.denied.iter().map(move |target| {
+            let spec = Arc::clone(&policy.refusal);
+            let phase = Phase::Denied(policy.restricts);
+            (Arc::new(target.clone()), rank(phase), spec)
+        });
+        targeted.chain(refused).chain(denied).collect::<Vec<_>>()
     });
     claims.collect::<Vec<_>>().into_iter()
 }

@@ -12,7 +12,6 @@ use crate::owner::Owner;
 use crate::problem::Problem;
 use crate::reader::Fact;
 use crate::reason::Reason;
-use crate::resolve::policy_fields::FieldScope;
 use crate::store::StoredKind;
 use crate::translator::unit::UnitReader;
 
@@ -67,35 +66,43 @@ pub(super) fn find(
     }
 }
 
-/// The targets that reject every request if an access-restricting policy has this unresolved
-/// reference: the whole object if a section is missing, everything of that name if the kind is
-/// unknown, the whole namespace otherwise. A missing object has no requests to reject.
-pub(super) fn denied(
+/// The targets that refuse every request while an access-restricting policy has an unresolved
+/// reference.
+pub(super) enum Refused {
+    /// The object is known, but not the part of it: all of it.
+    Known(PolicyTarget),
+    /// The object is not known: these may be meant.
+    Presumed(Vec<PolicyTarget>),
+}
+
+/// The targets that refuse every request if an access-restricting policy has this reference: the whole
+/// object if a section is missing, everything of that name if the kind is unknown, the whole namespace
+/// if there is none. A missing object has no requests to refuse.
+pub(super) fn refused(
     reader: &UnitReader<'_>,
     namespace: &str,
     reference: &PolicyTargetReference,
-) -> Vec<PolicyTarget> {
+) -> Option<Refused> {
     match find(reader, namespace, reference) {
-        Err(TargetError::NotOurs) => return Vec::new(),
-        Ok(target) if FieldScope::Request.holds(&target) => return Vec::new(),
-        Ok(_) | Err(TargetError::Problem(_)) => {}
+        Err(TargetError::NotOurs) | Ok(_) => return None,
+        Err(TargetError::Problem(_)) => {}
     }
-    let is = |kind: &&str| reference.kind.eq_ignore_ascii_case(kind);
-    if reference.name.is_empty() || [Service::KIND, Backend::KIND].iter().any(is) {
-        return all_in(reader, namespace);
+    if reference.name.is_empty() {
+        return Some(Refused::Presumed(all_in(reader, namespace)));
     }
     let name = ObjectName::new(namespace, &reference.name);
-    if let Some(kind) = REQUEST_KINDS.iter().copied().find(|kind| is(kind)) {
-        return object_target(reader, kind, &name).into_iter().collect();
+    let is = |kind: &&str| reference.kind.eq_ignore_ascii_case(kind);
+    if let Some(kind) = KINDS.iter().copied().find(|kind| is(kind)) {
+        return object_target(reader, kind, &name).map(Refused::Known);
     }
-    let kinds = REQUEST_KINDS.iter();
-    let named: Vec<_> = kinds
+    let named: Vec<_> = KINDS
+        .iter()
         .filter_map(|kind| object_target(reader, kind, &name))
         .collect();
     if named.is_empty() {
-        return all_in(reader, namespace);
+        return Some(Refused::Presumed(all_in(reader, namespace)));
     }
-    named
+    Some(Refused::Presumed(named))
 }
 
 /// Everything in a namespace that a request policy can target.
@@ -113,6 +120,8 @@ fn target(kind: &str, name: &ObjectName) -> PolicyTarget {
     match kind {
         Gateway::KIND => PolicyTarget::Gateway(name.clone()),
         ListenerSet::KIND => PolicyTarget::ListenerSet(name.clone()),
+        Service::KIND => PolicyTarget::Service(ServiceKey::new(name)),
+        Backend::KIND => PolicyTarget::Backend(BackendKey::new(name)),
         _ => PolicyTarget::Route {
             kind: kind.to_owned(),
             object: name.clone(),
@@ -120,7 +129,7 @@ fn target(kind: &str, name: &ObjectName) -> PolicyTarget {
     }
 }
 
-/// The object as a target, if it belongs to this controller and carries requests.
+/// The object as a target, if it exists and belongs to this controller.
 fn object_target(
     reader: &UnitReader<'_>,
     kind: &'static str,
@@ -132,6 +141,8 @@ fn object_target(
             let set = Owner::ListenerSet(name.clone());
             reader.offers(&set).is_some()
         }
+        Service::KIND => reader.exists::<Service>(name),
+        Backend::KIND => reader.exists::<Backend>(name),
         _ => reader.rule_names(kind, name).is_some(),
     };
     is_ours.then(|| target(kind, name))
@@ -215,10 +226,12 @@ fn no_section(message: String) -> TargetError {
     TargetError::Problem(Problem::new(Reason::TargetNotFound, "sectionName", message))
 }
 
-/// The kinds that a request policy can target.
-const REQUEST_KINDS: [&str; 4] = [
+/// The kinds that a policy can target.
+const KINDS: [&str; 6] = [
     Gateway::KIND,
     ListenerSet::KIND,
     HttpRoute::KIND,
     GrpcRoute::KIND,
+    Service::KIND,
+    Backend::KIND,
 ];

@@ -190,6 +190,105 @@ fn connection_settings_come_from_gateway_and_listener_policies() {
 }
 
 #[test]
+fn sockets_take_no_settings_from_policies_of_listener_sets() {
+    let set = ObjectName::new("tenant", "set");
+    let mut more = listener("more", Some("tenant.example.com"));
+    more.key = ListenerKey::new("ListenerSet", &set, "more");
+    let settings = |hops, merge_slashes| PolicySpec {
+        trust: NonZeroU32::new(hops).map(model::Trust::Hops),
+        path_options: Some(model::PathOptions {
+            merge_slashes,
+            escaped_slash: model::EscapedSlash::Keep,
+        }),
+        proxy_protocol: Some(model::ProxyProtocolIn {
+            mode: model::ProxyProtocolMode::Required,
+            trusted_sources: Vec::new(),
+        }),
+        access_log: Some(model::AccessLog {
+            off: true,
+            ..options().access_log
+        }),
+        limits: model::Limits {
+            http2_streams: NonZeroU32::new(1),
+            ..model::Limits::default()
+        },
+        ..PolicySpec::default()
+    };
+    let mut model = model();
+    model.insert(more.clone().into());
+    let plain = compile(&model);
+    let target = PolicyTarget::ListenerSet(set);
+    model.insert(policy("a", target, settings(5, true)).into());
+    let target = PolicyTarget::Listener(more.key.clone());
+    model.insert(policy("b", target, settings(6, true)).into());
+    let snapshot = compile(&model);
+    let (bind, before) = (bind(&snapshot), bind(&plain));
+    assert_eq!(bind.trust, before.trust);
+    assert_eq!(bind.limits, before.limits);
+    assert_eq!(bind.proxy_protocol, before.proxy_protocol);
+    assert_eq!(bind.path_options, before.path_options);
+    assert!(!bind.access_log.off, "of requests that no listener serves");
+    let own = bind.listeners.iter().find(|it| it.key == more.key);
+    assert!(
+        own.expect("its listener").access_log.off,
+        "of its own requests"
+    );
+}
+
+#[test]
+fn no_nearer_policy_lifts_an_invalid_one() {
+    let mut model = model();
+    model.insert(route("shop", 0, "/", vec![(target("web", 80), 1)]).into());
+    model.insert(route("other", 0, "/other", vec![(target("closed", 80), 1)]).into());
+    let refused_by = |model: &Model, path| {
+        let snapshot = compile(model);
+        let rule = rule(&snapshot, "a", path).expect("a rule");
+        rule.refused_by().map(str::to_owned)
+    };
+    let invalid = || PolicySpec {
+        is_invalid: true,
+        ..PolicySpec::default()
+    };
+    let everywhere = PolicyTarget::Gateway(gateway());
+    model.insert(policy("broken", everywhere.clone(), invalid()).into());
+    let shop = PolicyTarget::Route {
+        kind: "HTTPRoute".to_owned(),
+        object: host("shop"),
+    };
+    model.insert(
+        policy(
+            "own",
+            shop,
+            jwt("https://a.test", JwtKeys::Inline("{}".into())),
+        )
+        .into(),
+    );
+    for path in ["/", "/other"] {
+        let name = policy("broken", everywhere.clone(), invalid()).key;
+        let name = name
+            .as_str()
+            .split('/')
+            .take(3)
+            .collect::<Vec<_>>()
+            .join("/");
+        assert_eq!(refused_by(&model, path), Some(name), "{path}");
+    }
+    // One of a Service closes nothing else.
+    let mut model = self::model();
+    model.insert(route("shop", 0, "/", vec![(target("web", 80), 1)]).into());
+    model.insert(route("other", 0, "/other", vec![(target("closed", 80), 1)]).into());
+    let closed = PolicyTarget::Service(service("closed", &[80]).key);
+    model.insert(policy("broken", closed, invalid()).into());
+    assert_eq!(refused_by(&model, "/other"), None);
+    let snapshot = compile(&model);
+    let of = |path| {
+        let backends = &rule(&snapshot, "a", path).expect("a rule").backends;
+        backends[0].refused_by().is_some()
+    };
+    assert_eq!([of("/"), of("/other")], [false, true]);
+}
+
+#[test]
 fn a_retry_constraint_replaces_the_budget_and_shards_share_its_minimum_rate() {
     let rate = |count| RetryRate {
         count: NonZeroU32::new(count).expect("a count"),
