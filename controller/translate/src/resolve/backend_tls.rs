@@ -26,6 +26,7 @@ pub(crate) struct ResolvedBackendTls {
     pub(crate) refs: Vec<Problem>,
     /// CA certificates that have expired, which are used nonetheless.
     pub(crate) expiries: Expiries,
+    /// Targets that do not exist, as a whole or in the part that is named.
     pub(crate) missing: Vec<Problem>,
     pub(crate) targets: Vec<BackendTlsTarget>,
 }
@@ -37,6 +38,9 @@ pub(crate) struct BackendTlsTarget {
     pub(crate) section: Option<Arc<str>>,
     /// Its field in the policy.
     pub(crate) field: String,
+    /// Whether nothing is sent to it unless another policy applies, because the part of it that the policy
+    /// names does not exist: without TLS it would receive plain text.
+    pub(crate) is_closed: bool,
 }
 
 impl ResolvedBackendTls {
@@ -63,8 +67,20 @@ impl ResolvedBackendTls {
                     upstream,
                     section: reference.section_name.as_deref().map(Arc::from),
                     field,
+                    is_closed: false,
                 }),
-                Err(problem) => missing.push(problem.under(field)),
+                Err(Missing { mut problem, whole }) => {
+                    if let Some(upstream) = whole {
+                        problem.message += CLOSED_UNTIL_THEN;
+                        targets.push(BackendTlsTarget {
+                            upstream,
+                            section: None,
+                            field: field.clone(),
+                            is_closed: true,
+                        });
+                    }
+                    missing.push(problem.under(field));
+                }
             }
         }
         if object.spec.target_refs.is_empty() {
@@ -72,6 +88,7 @@ impl ResolvedBackendTls {
                 upstream: Upstream::everything_in(namespace),
                 section: None,
                 field: "spec.targetRefs".to_owned(),
+                is_closed: false,
             });
         }
         Self {
@@ -121,62 +138,98 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Why there is no target.
+struct Missing {
+    problem: Problem,
+    /// The object, if only the named part of it does not exist.
+    whole: Option<Upstream>,
+}
+
 /// Finds an existing target.
 fn find(
     reader: &Reader<'_>,
     namespace: &str,
     reference: &PolicyTargetReference,
-) -> Result<Upstream, Problem> {
+) -> Result<Upstream, Missing> {
     let name = ObjectName::new(namespace, &reference.name);
-    let missing =
-        |field: &str, message: String| Err(Problem::new(Reason::TargetNotFound, field, message));
     let section = reference.section_name.as_deref();
     match (&*reference.group, &*reference.kind) {
-        (Service::GROUP, Service::KIND) => {
-            let Some(service) = reader.object::<Service>(&name) else {
-                return missing("name", format!("Service {name} does not exist: create it"));
-            };
-            let mut ports = service.spec.ports.iter();
-            match section {
-                Some(section) if !ports.any(|port| port.name == section) => {
-                    let message = format!(
-                        "Service {name} has no port named `{section}`: use one that it has, or \
-                         leave sectionName out"
-                    );
-                    missing("sectionName", message)
-                }
-                _ => Ok(Upstream::Service(ServiceKey::new(&name))),
-            }
-        }
-        (Backend::GROUP, Backend::KIND) | (XBackend::GROUP, XBackend::KIND)
-            if section.is_some() =>
-        {
-            let message = format!(
-                "kind `{}` has no sections: leave sectionName out",
-                reference.kind
-            );
-            Err(Problem::new(Reason::Invalid, "sectionName", message))
-        }
+        (Service::GROUP, Service::KIND) => service(reader, &name, section),
         (Backend::GROUP, Backend::KIND) => {
-            if reader.exists::<Backend>(&name) {
-                Ok(Upstream::Backend(BackendKey::new(&name)))
-            } else {
-                missing("name", format!("Backend {name} does not exist: create it"))
-            }
+            let exists = reader.exists::<Backend>(&name);
+            let upstream = Upstream::Backend(BackendKey::new(&name));
+            backend(exists.then_some(upstream), (Backend::KIND, &name), section)
         }
         (XBackend::GROUP, XBackend::KIND) => {
-            if reader.exists::<XBackend>(&name) {
-                Ok(Upstream::Backend(BackendKey::of_x_backend(&name)))
-            } else {
-                missing("name", format!("XBackend {name} does not exist: create it"))
-            }
+            let exists = reader.exists::<XBackend>(&name);
+            let upstream = Upstream::Backend(BackendKey::of_x_backend(&name));
+            backend(exists.then_some(upstream), (XBackend::KIND, &name), section)
         }
         (group, kind) => {
             let message = format!(
                 "kind `{kind}` of group `{group}` cannot be a target: use Service, XBackend or \
                  Backend"
             );
-            Err(Problem::new(Reason::Invalid, "kind", message))
+            Err(Missing {
+                problem: Problem::new(Reason::Invalid, "kind", message),
+                whole: None,
+            })
         }
     }
 }
+
+fn service(
+    reader: &Reader<'_>,
+    name: &ObjectName,
+    section: Option<&str>,
+) -> Result<Upstream, Missing> {
+    let Some(service) = reader.object::<Service>(name) else {
+        return Err(absent(Service::KIND, name));
+    };
+    let upstream = Upstream::Service(ServiceKey::new(name));
+    let mut ports = service.spec.ports.iter();
+    match section {
+        Some(section) if !ports.any(|port| port.name == section) => {
+            let message = format!(
+                "Service {name} has no port named `{section}`: use one that it has, or leave \
+                 sectionName out"
+            );
+            Err(Missing {
+                problem: Problem::new(Reason::TargetNotFound, "sectionName", message),
+                whole: Some(upstream),
+            })
+        }
+        _ => Ok(upstream),
+    }
+}
+
+/// An object without sections, if it exists.
+fn backend(
+    found: Option<Upstream>,
+    (kind, name): (&str, &ObjectName),
+    section: Option<&str>,
+) -> Result<Upstream, Missing> {
+    match (found, section) {
+        (Some(upstream), None) => Ok(upstream),
+        (None, None) => Err(absent(kind, name)),
+        (whole, Some(_)) => {
+            let message = format!("kind `{kind}` has no sections: leave sectionName out");
+            Err(Missing {
+                problem: Problem::new(Reason::Invalid, "sectionName", message),
+                whole,
+            })
+        }
+    }
+}
+
+fn absent(kind: &str, name: &ObjectName) -> Missing {
+    let message = format!("{kind} {name} does not exist: create it");
+    Missing {
+        problem: Problem::new(Reason::TargetNotFound, "name", message),
+        whole: None,
+    }
+}
+
+/// What happens to a target of which a part is named that does not exist.
+const CLOSED_UNTIL_THEN: &str = "; until then requests to it get status 503 (upstream_tls_unset), \
+                                 unless another BackendTLSPolicy applies";

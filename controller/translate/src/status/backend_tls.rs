@@ -8,7 +8,7 @@ use xds::model::ObjectName;
 use super::policy::{AncestorReference, LeftOut, PolicyAncestorStatus, PolicyStatus};
 use super::{Condition, ConditionType as Type, Conditions, Reason};
 use crate::api::BackendTlsPolicy;
-use crate::problem::Problem;
+use crate::problem::{self, Problem};
 use crate::reader::Reader;
 use crate::resolve::backend_tls::ResolvedBackendTls;
 
@@ -27,9 +27,16 @@ pub(crate) fn status(
         controller_name: reader.options().controller_name.clone(),
         conditions,
     };
+    // A policy of which no target exists applies to nothing.
+    let has_target = policy.targets.iter().any(|target| !target.is_closed);
+    let none_exist = policy.missing.iter().filter(|_| !has_target);
+    let problems: Vec<Problem> = none_exist.chain(refusals).cloned().collect();
     let used = gateways.iter().map(|gateway| {
         let ancestor = AncestorReference::gateway(gateway);
-        entry(ancestor, conditions(generation, policy, refusals, left_out))
+        entry(
+            ancestor,
+            conditions(generation, policy, &problems, left_out),
+        )
     });
     let ancestors: Vec<_> = used.collect();
     if !ancestors.is_empty() {
@@ -56,8 +63,13 @@ fn conditions(
 ) -> Vec<Condition> {
     let conditions = Conditions::of(generation);
     let conditions = match refusals {
-        [] if left_out.is_empty() => {
+        [] if left_out.is_empty() && policy.missing.is_empty() => {
             conditions.normal(Type::Accepted, Reason::Accepted, "the policy is valid")
+        }
+        [] if left_out.is_empty() => {
+            let missing = problem::join(policy.missing.iter());
+            let message = format!("the policy is valid, but not all targets exist: {missing}");
+            conditions.normal_with_message(Type::Accepted, Reason::Accepted, message)
         }
         [] => {
             let message = format!(
@@ -77,5 +89,9 @@ fn conditions(
         refs => conditions.abnormal(Type::ResolvedRefs, refs),
     };
     let conditions = conditions.abnormal(Type::CertificateExpired, &policy.expiries.expired);
+    let conditions = match refusals {
+        [] => conditions.partially_programmed("not all targets exist", &policy.missing),
+        _ => conditions,
+    };
     conditions.done()
 }

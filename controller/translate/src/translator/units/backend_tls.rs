@@ -50,7 +50,13 @@ fn claims(name: &ObjectName, policy: Option<&ResolvedBackendTls>) -> impl Iterat
     policy.into_iter().flat_map(move |policy| {
         policy.targets.iter().map(move |target| {
             let key = (target.upstream.clone(), target.section.clone());
-            (key, (policy.created, name.clone()), Arc::clone(&policy.tls))
+            // Any policy that applies comes before one that only closes the target.
+            let (created, tls) = if target.is_closed {
+                (i64::MAX, Arc::new(BackendTls::Invalid))
+            } else {
+                (policy.created, Arc::clone(&policy.tls))
+            };
+            (key, (created, name.clone()), tls)
         })
     })
 }

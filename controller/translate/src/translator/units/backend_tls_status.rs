@@ -31,6 +31,7 @@ impl Unit for BackendTlsStatusUnit {
         for target in &policy.targets {
             match reader.backend_tls_winner(&target.upstream, target.section.as_ref()) {
                 Some(winner) if *winner == self.0 => won.push(&target.upstream),
+                Some(_) if target.is_closed => {}
                 Some(winner) => refusals.push(conflicted(winner, &target.field)),
                 None => {}
             }
