@@ -13,6 +13,7 @@ use crate::queue::Outcome;
 pub struct StatusMetrics {
     writes: Family<Labels, Counter>,
     backlog: Gauge,
+    missing_targets: Gauge,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -40,6 +41,12 @@ impl StatusMetrics {
                 "Objects whose status waits to be compared or is being written",
                 new.backlog.clone(),
             );
+            registry.register(
+                "policies_with_missing_targets",
+                "Policies with a target that does not exist, as a whole or in the part that they name: what \
+                 they should protect may be open. 0 on replicas that are not the leader",
+                new.missing_targets.clone(),
+            );
         });
         new
     }
@@ -55,6 +62,11 @@ impl StatusMetrics {
             Outcome::Refused => refused,
         };
         self.writes.get_or_create(&Labels { result }).inc();
+    }
+
+    pub(super) fn set_missing_targets(&self, policies: usize) {
+        self.missing_targets
+            .set(i64::try_from(policies).unwrap_or(i64::MAX));
     }
 
     pub(super) fn set_backlog(&self, backlog: usize) {

@@ -8,6 +8,7 @@
 pub mod merge;
 mod metrics;
 pub mod plan;
+mod policy_warnings;
 pub mod programmed;
 pub mod refusal;
 mod writer;

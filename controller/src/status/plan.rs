@@ -87,15 +87,15 @@ fn desired(
     };
     programmed::compose(&mut status, evidence);
     if let Some(why) = &inputs.refused {
-        let why = format!("a proxy rejected this version and keeps the previous one: {why}");
         // For listeners, `Programmed` reports it.
         if !matches!(status, Status::Gateway(_) | Status::ListenerSet(_)) {
-            deny(&mut status, &why, None);
+            let what = "a proxy rejected this version and keeps the previous one";
+            deny(&mut status, (what, why), None);
         }
     }
     if let Some(why) = &inputs.invalid {
-        let why = format!("this version is invalid; the previous one stays in effect: {why}");
-        deny(&mut status, &why, Some(inputs.observed.generation));
+        let what = "this version is invalid; the previous one stays in effect";
+        deny(&mut status, (what, why), Some(inputs.observed.generation));
     }
     let entries = |value: Value, field| match value {
         Value::Object(mut fields) => match fields.remove(field) {
@@ -152,16 +152,22 @@ fn ancestors_of(kind: &str) -> Entries {
     }
 }
 
-/// Sets that this generation of the object is not accepted.
-fn deny(status: &mut Status, why: &str, generation: Option<i64>) {
+/// Sets that this generation of the object is not accepted. What keeps the object from being accepted
+/// anyway, of the previous version or because there is none, stays and gets the reason.
+fn deny(status: &mut Status, (what, why): (&str, &str), generation: Option<i64>) {
     for condition in conditions(status) {
         if let Some(generation) = generation {
             condition.observed_generation = generation;
         }
-        if condition.kind == ConditionType::Accepted && !condition.is_problem() {
+        if condition.kind != ConditionType::Accepted {
+            continue;
+        }
+        if condition.is_problem() {
+            condition.message = format!("{}; {why}", condition.message).into();
+        } else {
             condition.status = ConditionStatus::False;
             condition.reason = Reason::UnsupportedValue;
-            condition.message = why.to_owned().into();
+            condition.message = format!("{what}: {why}").into();
         }
     }
 }

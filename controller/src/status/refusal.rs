@@ -1,5 +1,5 @@
-//! Events for resources rejected by proxies: unlike the condition, which is removed once the object
-//! is corrected, they record when it happened.
+//! Events for resources rejected by proxies, and for policies without effect: unlike the condition, which
+//! is removed once the object is corrected, they record when it happened.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -74,24 +74,31 @@ impl ReportedRejections {
 
 /// Writes events. Those that it cannot write in time are dropped: the condition has the same text.
 #[derive(Debug, Clone)]
-pub struct Events(mpsc::Sender<(ObjectReference, String)>);
+pub struct Events(mpsc::Sender<(ObjectReference, Note)>);
+
+/// The content of an event.
+#[derive(Debug)]
+struct Note {
+    reason: String,
+    text: String,
+}
 
 impl Events {
     /// Starts writing, until the last clone is dropped.
     #[must_use]
     pub fn start(client: Client, controller_name: &str, instance: &str) -> Self {
-        let (sender, mut receiver) = mpsc::channel::<(ObjectReference, String)>(PER_PERIOD);
+        let (sender, mut receiver) = mpsc::channel::<(ObjectReference, Note)>(PER_PERIOD);
         let reporter = Reporter {
             controller: controller_name.to_owned(),
             instance: Some(instance.to_owned()),
         };
         let recorder = Recorder::new(client, reporter);
         tokio::spawn(async move {
-            while let Some((object, text)) = receiver.recv().await {
+            while let Some((object, note)) = receiver.recv().await {
                 let event = Event {
                     type_: EventType::Warning,
-                    reason: "RefusedByProxy".to_owned(),
-                    note: Some(text),
+                    reason: note.reason,
+                    note: Some(note.text),
                     action: "Configure".to_owned(),
                     secondary: None,
                 };
@@ -106,6 +113,25 @@ impl Events {
 
     /// Records an event about an object that a proxy rejects; it is dropped if the queue is full.
     pub fn refused(&self, object: &ObjectRef, api_version: Option<&str>, uid: &str, why: &str) {
+        let note = Note {
+            reason: "RefusedByProxy".to_owned(),
+            text: format!("a proxy keeps the previous version: {why}"),
+        };
+        self.send(object, (api_version, uid), note);
+    }
+
+    /// Records an event about a policy that does not do what its author expects.
+    pub fn warn(
+        &self,
+        object: &ObjectRef,
+        (api_version, uid): (Option<&str>, &str),
+        reason: String,
+        text: String,
+    ) {
+        self.send(object, (api_version, uid), Note { reason, text });
+    }
+
+    fn send(&self, object: &ObjectRef, (api_version, uid): (Option<&str>, &str), mut note: Note) {
         let reference = ObjectReference {
             api_version: api_version.map(str::to_owned),
             kind: Some(object.kind.to_string()),
@@ -114,9 +140,8 @@ impl Events {
             uid: (!uid.is_empty()).then(|| uid.to_owned()),
             ..ObjectReference::default()
         };
-        let mut text = format!("a proxy keeps the previous version: {why}");
-        text.truncate(text.floor_char_boundary(MAX_NOTE));
-        if let Err(TrySendError::Full(_)) = self.0.try_send((reference, text)) {
+        note.text.truncate(note.text.floor_char_boundary(MAX_NOTE));
+        if let Err(TrySendError::Full(_)) = self.0.try_send((reference, note)) {
             debug!(%object, "an event was dropped: the queue is full");
         }
     }

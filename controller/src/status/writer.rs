@@ -20,6 +20,7 @@ use xds::model::{Kind, ObjectName, ResourceKey};
 use super::merge::{Author, NameUse};
 use super::metrics::StatusMetrics;
 use super::plan::{StatusInputs, Write, plan};
+use super::policy_warnings::PolicyWarnings;
 use super::programmed::{AckCount, Deployment};
 use super::refusal::{Events, ReportedRejections, object_of};
 use crate::leadership::Leadership;
@@ -41,6 +42,7 @@ pub struct StatusWriter {
     /// Why proxies reject an object's resources.
     refused: BTreeMap<ObjectRef, BTreeMap<ObjectName, String>>,
     reported: ReportedRejections,
+    warnings: PolicyWarnings,
 }
 
 impl StatusWriter {
@@ -64,6 +66,7 @@ impl StatusWriter {
             acknowledgements: BTreeMap::new(),
             refused: BTreeMap::new(),
             reported: ReportedRejections::default(),
+            warnings: PolicyWarnings::default(),
         }
     }
 
@@ -86,6 +89,8 @@ impl StatusWriter {
             // A write of a former leader may be older than those of the new one.
             self.in_flight.shutdown().await;
             self.queue = Queue::default();
+            self.warnings = PolicyWarnings::default();
+            self.metrics.set_missing_targets(0);
         }
     }
 
@@ -94,11 +99,15 @@ impl StatusWriter {
         let mut comparison = interval_at(first, COMPARISON_INTERVAL);
         let outputs = Arc::clone(&self.outputs);
         self.compare_all();
+        self.warn_about_policies(outputs.statuses.keys().iter());
         loop {
             let wake_at = self.start_writes().await;
             self.metrics.set_backlog(self.queue.backlog());
             tokio::select! {
-                objects = outputs.statuses.changed() => self.push(&objects),
+                objects = outputs.statuses.changed() => {
+                    self.warn_about_policies(objects.iter());
+                    self.push(&objects);
+                }
                 objects = outputs.invalid.changed() => self.push(&objects),
                 objects = outputs.oversized.changed() => self.push(&objects),
                 objects = outputs.observed.changed() => self.observed(&objects),
@@ -136,6 +145,23 @@ impl StatusWriter {
         for object in objects {
             self.queue.push(object, now);
         }
+    }
+
+    /// Records events about policies that do not do what their authors expect.
+    fn warn_about_policies<'a>(&mut self, objects: impl Iterator<Item = &'a ObjectRef>) {
+        let now = Instant::now();
+        for object in objects.filter(|object| object.kind.ends_with("Policy")) {
+            let status = self.outputs.statuses.get(object);
+            let Some(warning) = self.warnings.observe(object, status.as_deref(), now) else {
+                continue;
+            };
+            let observed = self.outputs.observed.get(object);
+            let version = observed.as_ref().map(|it| &*it.api_version);
+            let uid = observed.as_ref().map_or("", |it| &*it.uid);
+            self.events
+                .warn(object, (version, uid), warning.reason, warning.text);
+        }
+        self.metrics.set_missing_targets(self.warnings.missing());
     }
 
     fn observed(&mut self, objects: &BTreeSet<ObjectRef>) {

@@ -1,5 +1,7 @@
 //! The parts of the cluster's objects that show whether they work.
 
+use std::collections::BTreeSet;
+
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use serde::{Deserialize, Serialize};
@@ -28,7 +30,7 @@ impl Condition {
         } else {
             "True"
         };
-        self.status != good
+        self.status != good || self.reason == PARTIALLY_PROGRAMMED
     }
 
     /// The condition in short, such as `ResolvedRefs=False (BackendNotFound)`.
@@ -41,6 +43,9 @@ impl Condition {
         format!("{}: {}", self.summary(), self.message)
     }
 }
+
+/// The reason of a condition that holds for parts of an object only.
+const PARTIALLY_PROGRAMMED: &str = "PartiallyProgrammed";
 
 /// Conditions that report a problem when they are true.
 const ABNORMAL_WHEN_TRUE: [&str; 6] = [
@@ -57,7 +62,7 @@ const ABNORMAL_WHEN_TRUE: [&str; 6] = [
 pub(super) fn problems(conditions: &[Condition]) -> Vec<&Condition> {
     let mut problems: Vec<&Condition> = conditions.iter().filter(|it| it.is_problem()).collect();
     if problems.iter().any(|it| it.kind != "Programmed") {
-        problems.retain(|it| it.kind != "Programmed");
+        problems.retain(|it| it.kind != "Programmed" || it.reason == PARTIALLY_PROGRAMMED);
     }
     problems
 }
@@ -220,6 +225,19 @@ impl Object {
             verdicts.find(|it| it.parent_ref.is_same(parent, &self.namespace))
         };
         ours.map(|parent| (parent, verdict(parent))).collect()
+    }
+
+    /// The entries for targets that do not exist, of a policy that may have meant something of these
+    /// namespaces.
+    pub(super) fn without_target(&self, namespaces: &BTreeSet<String>) -> Vec<&Verdict> {
+        let is_missing = |it: &&Verdict| {
+            let mut conditions = it.conditions.iter();
+            conditions.any(|it| it.is_problem() && it.reason == "TargetNotFound")
+        };
+        let verdicts = self.status.parents.iter().filter(is_missing);
+        verdicts
+            .filter(|_| namespaces.contains(&self.namespace))
+            .collect()
     }
 
     /// The entries for ancestors with these keys.

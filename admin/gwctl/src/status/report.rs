@@ -1,6 +1,8 @@
 //! The status of a Gateway and its parts, computed from the cluster's objects and the reports of its
 //! proxies.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::objects::{Condition, Object, ParentRef, problems, summary};
@@ -127,8 +129,16 @@ impl Report {
                 targets.push(route.key());
             }
         }
+        let namespaces: BTreeSet<String> = findings
+            .routes
+            .iter()
+            .chain(&findings.listener_sets)
+            .filter(|it| targets.contains(&it.key()))
+            .map(|it| it.namespace.clone())
+            .chain([gateway.namespace.clone()])
+            .collect();
         for policy in &findings.policies {
-            report.check_policy(policy, &targets);
+            report.check_policy(policy, &targets, &namespaces);
         }
         // A route with several parents has the same problem with each.
         report.problems.dedup();
@@ -270,8 +280,16 @@ impl Report {
         is_ours
     }
 
-    fn check_policy(&mut self, policy: &Object, parents: &[String]) {
-        for verdict in policy.verdicts(parents) {
+    /// A policy of a target that does not exist belongs to no Gateway, and what it should protect may be
+    /// open: it counts at each Gateway that has something in its namespace.
+    fn check_policy(&mut self, policy: &Object, parents: &[String], namespaces: &BTreeSet<String>) {
+        let mut verdicts = policy.verdicts(parents);
+        for missing in policy.without_target(namespaces) {
+            if verdicts.iter().all(|it| !std::ptr::eq(*it, missing)) {
+                verdicts.push(missing);
+            }
+        }
+        for verdict in verdicts {
             let title = policy.title();
             let found = problems(&verdict.conditions).into_iter();
             self.problems

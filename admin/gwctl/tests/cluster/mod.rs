@@ -441,6 +441,54 @@ fn the_status_lists_the_problems() {
     assert!(err.contains("other namespaces have: default/edge"), "{err}");
 }
 
+#[test]
+fn the_status_lists_policies_without_effect() {
+    let cluster = Cluster::start();
+    let good = |kind: &str| condition(kind, "True", kind, "");
+    let mut edge = gateway("default", "edge");
+    edge["status"] = json!({"conditions": [good("Accepted"), good("Programmed")]});
+    cluster.api.put(GATEWAY_API, "gateways", edge);
+    let class = json!({"metadata": {"name": "gateway"}, "spec": {"controllerName": "a/b"},
+        "status": {"conditions": [good("Accepted")]}});
+    cluster.api.put(GATEWAY_API, "gatewayclasses", class);
+    let policy = |namespace: &str, name: &str, target: Value, conditions: Value| {
+        let status = json!({"ancestors": [
+            {"ancestorRef": target, "controllerName": "a/b", "conditions": conditions}]});
+        let metadata = json!({"name": name, "namespace": namespace});
+        let policy = json!({"metadata": metadata, "spec": {"targetRefs": []}, "status": status});
+        let version = "gateway-system.io/v1alpha1";
+        cluster.api.put(version, "trafficpolicies", policy);
+    };
+    let missing = |namespace: &str| {
+        let text = "HTTPRoute gone does not exist";
+        let conditions = json!([condition("Accepted", "False", "TargetNotFound", text)]);
+        let target = json!({"kind": "HTTPRoute", "namespace": namespace, "name": "gone"});
+        policy(namespace, "tokens", target, conditions);
+    };
+    missing("default");
+    // There is nothing of this Gateway that it could mean.
+    missing("elsewhere");
+    let text = "some fields have no effect here: spec.trustedHops";
+    let partly = condition("Programmed", "True", "PartiallyProgrammed", text);
+    let target = json!({"kind": "Gateway", "namespace": "default", "name": "edge"});
+    policy(
+        "default",
+        "limits",
+        target,
+        json!([good("Accepted"), partly]),
+    );
+
+    let (code, text, _) = cluster.gwctl("status edge");
+    assert_eq!(code, Some(1));
+    for problem in [
+        "TrafficPolicy default/tokens: Accepted=False (TargetNotFound): HTTPRoute gone does not exist",
+        "TrafficPolicy default/limits: Programmed=True (PartiallyProgrammed): some fields have no effect",
+    ] {
+        assert!(text.contains(problem), "{text}");
+    }
+    assert!(!text.contains("elsewhere"), "{text}");
+}
+
 fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({"type": kind, "status": status, "reason": reason, "message": message,
         "observedGeneration": 1})
