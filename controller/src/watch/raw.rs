@@ -1,6 +1,7 @@
 //! An object from the API server, before its kind is known.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{
@@ -9,6 +10,7 @@ use serde::de::{
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use translate::admit;
+use translate::api::READ_ENTRIES;
 use xds::model::ObjectName;
 
 /// An object. It is kept as text, which is converted to its type without a value in between. Any JSON
@@ -92,6 +94,10 @@ impl<'de> Visitor<'de> for ObjectVisitor {
                 "apiVersion" | "kind" => {
                     access.next_value::<IgnoredAny>()?;
                 }
+                "data" | "stringData" | "binaryData" => {
+                    begin_field(&mut raw.text, &name)?;
+                    push_entries(&mut raw.text, access.next_value::<&RawValue>()?);
+                }
                 _ => {
                     begin_field(&mut raw.text, &name)?;
                     raw.text.push_str(access.next_value::<&RawValue>()?.get());
@@ -143,7 +149,10 @@ impl<'de> Visitor<'de> for MetadataVisitor<'_> {
                 _ => {}
             }
             begin_field(text, &name)?;
-            text.push_str(value.get());
+            match &*name {
+                "annotations" => push_annotations(text, value),
+                _ => text.push_str(value.get()),
+            }
         }
         end_object(text);
         Ok(())
@@ -163,6 +172,38 @@ fn begin_field<E: Error>(object: &mut String, name: &str) -> Result<(), E> {
     object.push_str(&serde_json::to_string(name).map_err(E::custom)?);
     object.push(':');
     Ok(())
+}
+
+/// Writes the entries of a Secret or a ConfigMap, the only kinds with such fields, that are read. The others
+/// are dropped here, so that this process never keeps a Secret that is for others.
+fn push_entries(object: &mut String, entries: &RawValue) {
+    let Ok(entries) = serde_json::from_str::<BTreeMap<String, &RawValue>>(entries.get()) else {
+        // No entries, or another kind: what reads the object decides.
+        return object.push_str(entries.get());
+    };
+    object.push('{');
+    let read = READ_ENTRIES.iter();
+    let read = read.filter_map(|name| Some((name, entries.get(*name)?)));
+    for (at, (name, value)) in read.enumerate() {
+        object.push_str(if at == 0 { "" } else { "," });
+        object.extend(["\"", name, "\":", value.get()]);
+    }
+    object.push('}');
+}
+
+/// Writes annotations without the copy of the object that `kubectl apply` keeps there: of a Secret, it has
+/// all entries.
+fn push_annotations(object: &mut String, annotations: &RawValue) {
+    let has_copy = annotations.get().contains(LAST_APPLIED);
+    let parsed = has_copy.then(|| serde_json::from_str(annotations.get()).ok());
+    let Some(mut parsed): Option<BTreeMap<String, &RawValue>> = parsed.flatten() else {
+        return object.push_str(annotations.get());
+    };
+    parsed.remove(LAST_APPLIED);
+    match serde_json::to_string(&parsed) {
+        Ok(text) => object.push_str(&text),
+        Err(_) => object.push_str("{}"),
+    }
 }
 
 fn end_object(object: &mut String) {
@@ -204,6 +245,8 @@ impl<'de> Deserialize<'de> for Key<'de> {
         deserializer.deserialize_str(KeyVisitor)
     }
 }
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 #[cfg(test)]
 mod tests {
@@ -272,11 +315,28 @@ mod tests {
     }
 
     #[test]
+    fn only_the_entries_that_are_read_are_kept_of_a_secret_or_a_config_map() {
+        let raw = read(
+            r#"{"metadata": {"name": "n", "annotations": {"a": "b",
+            "kubectl.kubernetes.io/last-applied-configuration": "{\"data\": {\"password\": \"aHVudGVyMg==\"}}"}},
+            "type": "Opaque", "data": {"password": "aHVudGVyMg==", "tls.key":
+            "YQ==", "ca.crt": "Yg=="}, "stringData": {"token": "hunter2"}, "binaryData": {"x": "aHVudGVyMg=="}}"#,
+        );
+        assert!(!raw.text.contains("aHVudGVyMg") && !raw.text.contains("hunter2"));
+        let expected = json!({
+            "metadata": {"name": "n", "annotations": {"a": "b"}}, "type": "Opaque", "data": {"tls.key": "YQ==", "ca.crt": "Yg=="},
+            "stringData": {}, "binaryData": {},
+        });
+        assert_eq!(Value::Object(raw.fields()), expected);
+    }
+
+    #[test]
     fn other_fields_are_kept_as_they_are() {
         for object in [
             json!({}),
             json!({"metadata": {}}),
-            json!({"data": {"a\n\"": "\u{e9}\"\n"}, "metadata": {"name": "n", "labels": {"a": "b"}}}),
+            json!({"odd": {"a\n\"": "\u{e9}\"\n"}, "metadata": {"name": "n", "labels": {"a": "b"}}}),
+            json!({"data": null, "binaryData": [1], "stringData": "x"}),
             json!({"metadata": {"name": "n", "odd\"": [1, {}]}, "spec": {"a": [null, true, 1.5, [], {}]}, "\n": 1}),
         ] {
             let raw = read(&object.to_string());

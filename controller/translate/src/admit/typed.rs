@@ -22,7 +22,7 @@ pub(super) fn read<T: Admissible>(mut value: Value) -> (Option<Object>, Vec<Rema
     let note: &mut dyn FnMut(serde_ignored::Path<'_>) =
         &mut |path| unknown.push(ignored_path(&path));
     let read: Result<T, _> = serde_ignored::deserialize(&value, note);
-    let object = match read {
+    let mut object = match read {
         Ok(object) => object,
         Err(error) => {
             let path = failed_at::<T>(&value);
@@ -42,6 +42,7 @@ pub(super) fn read<T: Admissible>(mut value: Value) -> (Option<Object>, Vec<Rema
     let mut check = Check::of(value);
     object.check(&mut check);
     remarks.extend(check.into_remarks());
+    object.forget_unread();
     let object = (!has_errors(&remarks)).then(|| object.into());
     (object, remarks)
 }
@@ -59,13 +60,14 @@ pub(super) fn read_json<T: Admissible>(json: &str) -> Option<Object> {
     let note: &mut dyn FnMut(serde_ignored::Path<'_>) =
         &mut |path| has_unknown_fields |= !is_unread::<T>(&ignored_path(&path));
     let mut deserializer = serde_json::Deserializer::from_str(json);
-    let object: T = serde_ignored::deserialize(&mut deserializer, note).ok()?;
+    let mut object: T = serde_ignored::deserialize(&mut deserializer, note).ok()?;
     deserializer.end().ok()?;
     // Checks consult the written value mostly for texts. Without it there may be an extra remark, and the
     // object is read in full.
     let mut check = Check::of(Value::Null);
     object.check(&mut check);
     let is_plain = !has_unknown_fields && check.into_remarks().is_empty();
+    object.forget_unread();
     // A clone has no room for more items in its lists, which they were read with: a kilobyte in a route.
     is_plain.then(|| object.clone().into())
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::ObjectMeta;
+use super::{Labels, ObjectMeta};
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -30,6 +30,25 @@ impl Secret {
         let text = self.string_data.get(key).map(|text| text.0.as_bytes());
         text.or_else(|| self.data.get(key).map(|bytes| bytes.0.as_slice()))
     }
+
+    /// Forgets all other entries than [`READ_ENTRIES`], and its labels: the Secrets of a cluster are mostly
+    /// for others.
+    pub(crate) fn keep_read_entries(&mut self) {
+        self.data.retain(|key, _| is_read(key));
+        self.string_data.retain(|key, _| is_read(key));
+        self.metadata.labels = Labels::default();
+    }
+}
+
+/// The entries of Secrets and ConfigMaps that are read, whatever the type of a Secret: certificates with
+/// their keys, and CA certificates.
+pub const READ_ENTRIES: [&str; 3] = ["tls.crt", "tls.key", AUTHORITIES];
+
+/// The entry with CA certificates, the only one that is read of a ConfigMap. Gateway API specifies it.
+pub(crate) const AUTHORITIES: &str = "ca.crt";
+
+fn is_read(key: &str) -> bool {
+    READ_ENTRIES.contains(&key)
 }
 
 /// Bytes that are written in base64. Debug output shows only their number.
@@ -86,6 +105,13 @@ impl ConfigMap {
     pub fn entry(&self, key: &str) -> Option<&[u8]> {
         let text = self.data.get(key).map(String::as_bytes);
         text.or_else(|| self.binary_data.get(key).map(|bytes| bytes.0.as_slice()))
+    }
+
+    /// Forgets all entries that are not read, and its labels.
+    pub(crate) fn keep_read_entries(&mut self) {
+        self.data.retain(|key, _| key == AUTHORITIES);
+        self.binary_data.retain(|key, _| key == AUTHORITIES);
+        self.metadata.labels = Labels::default();
     }
 }
 

@@ -45,7 +45,8 @@ pub use backend_tls_policy::{
     BackendTlsPolicy, BackendTlsPolicySpec, BackendTlsValidation, SubjectAltName,
     SubjectAltNameType,
 };
-pub use config::{Base64, ConfigMap, Namespace, Secret};
+pub(crate) use config::AUTHORITIES;
+pub use config::{Base64, ConfigMap, Namespace, READ_ENTRIES, Secret};
 pub use endpoint_slice::{
     AddressType, Endpoint, EndpointConditions, EndpointPort, EndpointSlice, SERVICE_NAME_LABEL,
 };

@@ -5,7 +5,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use xds::model::{Der, ObjectName};
 
-use crate::api::{ClusterTrustBundle, ConfigMap, Resource, Secret};
+use crate::api::{AUTHORITIES, ClusterTrustBundle, ConfigMap, Resource, Secret};
 use crate::expiry::Expiries;
 use crate::reader::Reader;
 use crate::reader::Referent;
@@ -50,17 +50,17 @@ impl Reader<'_> {
         }
         let entry = if is_map {
             let map = self.object::<ConfigMap>(&name);
-            map.map(|map| map.entry(ENTRY))
+            map.map(|map| map.entry(AUTHORITIES))
         } else {
             let secret = self.object::<Secret>(&name);
-            secret.map(|secret| secret.entry(ENTRY))
+            secret.map(|secret| secret.entry(AUTHORITIES))
         };
         let bundle = match entry {
             None => Err("does not exist: create it".to_owned()),
             Some(None) => Err(format!(
-                "has no entry `{ENTRY}`: put the certificates there"
+                "has no entry `{AUTHORITIES}`: put the certificates there"
             )),
-            Some(Some(pem)) => bundle(pem, ENTRY),
+            Some(Some(pem)) => bundle(pem, AUTHORITIES),
         };
         bundle.map_err(|what| InvalidAuthority::Unusable(format!("{} {name} {what}", to.kind)))
     }
@@ -124,6 +124,3 @@ fn bundle(pem: &[u8], place: &str) -> Result<Vec<Der>, String> {
         certificates => Ok(certificates),
     }
 }
-
-/// The entry specified by Gateway API.
-const ENTRY: &str = "ca.crt";

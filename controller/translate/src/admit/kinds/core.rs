@@ -126,6 +126,10 @@ impl Admissible for Secret {
             }
         }
     }
+
+    fn forget_unread(&mut self) {
+        self.keep_read_entries();
+    }
 }
 
 impl Admissible for ConfigMap {
@@ -145,6 +149,10 @@ impl Admissible for ConfigMap {
                 check.entry(key, |check| check.refuse_for(Reason::Duplicate, text));
             });
         }
+    }
+
+    fn forget_unread(&mut self) {
+        self.keep_read_entries();
     }
 }
 

@@ -94,6 +94,9 @@ pub(crate) trait Admissible:
 
     /// Validates an object beyond the types of its fields.
     fn check(&self, check: &mut Check);
+
+    /// Drops what nothing reads, once the object is valid.
+    fn forget_unread(&mut self) {}
 }
 
 /// An [`Admissible`] kind as a value.
