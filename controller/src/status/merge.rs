@@ -225,10 +225,6 @@ fn condition(before: Option<&Value>, desired: &Value, now: Timestamp) -> Value {
     let mut after = desired.clone();
     if let Some(fields) = after.as_object_mut() {
         fields.insert(TRANSITION.to_owned(), since);
-        let message = fields.get_mut("message");
-        if let Some(Value::String(message)) = message {
-            message.truncate(message.floor_char_boundary(MAX_MESSAGE));
-        }
     }
     after
 }
@@ -342,8 +338,6 @@ const OWN_CONDITIONS: [&str; 13] = [
 ];
 /// The `maxItems` of Gateway API for conditions of any object.
 const MAX_CONDITIONS: usize = 8;
-/// The `maxLength` of `metav1.Condition`, which counts characters: bytes are never fewer.
-const MAX_MESSAGE: usize = 32_768;
 
 #[cfg(test)]
 mod tests;

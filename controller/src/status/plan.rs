@@ -9,7 +9,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Map, Value, json};
 use translate::ObjectRef;
 use translate::api::{Resource as _, XBackend};
-use translate::status::{Condition, ConditionStatus, ConditionType, Reason, Status};
+use translate::status::{Condition, ConditionStatus, ConditionType, Reason, Status, shortened};
 
 use super::merge::{Author, Comparison, DesiredStatus, Entries, compare};
 use super::programmed::{self, AckCount, Deployment, ProgrammedInputs};
@@ -97,6 +97,7 @@ fn desired(
         let what = "this version is invalid; the previous one stays in effect";
         deny(&mut status, (what, why), Some(inputs.observed.generation));
     }
+    status.shorten();
     let entries = |value: Value, field| match value {
         Value::Object(mut fields) => match fields.remove(field) {
             Some(Value::Array(entries)) => entries,
@@ -169,6 +170,8 @@ fn deny(status: &mut Status, (what, why): (&str, &str), generation: Option<i64>)
             condition.reason = Reason::UnsupportedValue;
             condition.message = format!("{what}: {why}").into();
         }
+        let message = std::mem::take(&mut condition.message);
+        condition.message = shortened(message);
     }
 }
 

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use translate::status::shortened;
 use translate::status::{
     Blame, Condition, ConditionStatus, ConditionType, ListenerStatus, Reason, Status,
 };
@@ -149,7 +150,7 @@ fn evaluate(
 fn set(condition: &mut Condition, status: ConditionStatus, reason: Reason, message: String) {
     condition.status = status;
     condition.reason = reason;
-    condition.message = message.into();
+    condition.message = shortened(message.into());
 }
 
 /// `Programmed=True` as it is in the cluster.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::{debug, warn};
 use translate::admit::{self, AdmittedValue, Severity};
-use translate::status::Release;
+use translate::status::{Release, shortened};
 
 use super::change::Content;
 use super::class::Class;
@@ -58,7 +58,7 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, raw: Raw) -> Option<Co
             Some(Content::Valid { object, observed })
         }
         None => Some(Content::Invalid {
-            why: why(&findings).into(),
+            why: why(&findings),
             reference,
             fail_closed,
             observed,
@@ -86,11 +86,15 @@ fn observe(raw: Raw, api_version: &str) -> Observed {
 }
 
 /// The errors among findings, as a message with advice.
-fn why(findings: &[admit::Finding]) -> String {
+fn why(findings: &[admit::Finding]) -> Arc<str> {
     let errors = findings.iter().filter(|it| it.severity == Severity::Error);
     let texts = errors.map(|finding| match &finding.field {
         Some(field) => format!("{field}: {}", finding.text),
         None => finding.text.clone(),
     });
-    texts.collect::<Vec<_>>().join("; ")
+    let texts: Vec<String> = texts.take(MAX_FINDINGS).collect();
+    shortened(texts.join("; ").into()).into()
 }
+
+/// Most findings in a message, whose length is limited too.
+const MAX_FINDINGS: usize = 32;

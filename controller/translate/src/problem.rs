@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::reason::Reason;
+use crate::status::message_bytes;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
@@ -46,18 +47,48 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All texts in one line, up to a readable number.
+/// All texts in one line, up to a readable number, and as far as a message has room for them.
 pub(crate) fn join(texts: impl ExactSizeIterator<Item = impl fmt::Display>) -> String {
-    let more = texts.len().saturating_sub(MAX_LISTED);
-    let mut listed: Vec<String> = texts
-        .take(MAX_LISTED)
-        .map(|text| text.to_string())
-        .collect();
-    if more > 0 {
-        listed.push(format!("and {more} more"));
+    let count = texts.len();
+    let room = message_bytes().saturating_sub(MORE_BYTES);
+    let mut joined = String::new();
+    for (listed, text) in texts.enumerate() {
+        let text = text.to_string();
+        // The first is cut where it is too long.
+        let has_room = listed == 0 || joined.len() + text.len() + SEPARATOR.len() <= room;
+        if listed >= MAX_LISTED || !has_room {
+            joined.truncate(joined.floor_char_boundary(room));
+            let more = count - listed;
+            joined.push_str(&format!("{SEPARATOR}and {more} more"));
+            break;
+        }
+        if listed > 0 {
+            joined.push_str(SEPARATOR);
+        }
+        joined.push_str(&text);
     }
-    listed.join("; ")
+    joined
 }
 
-/// Most problems in one message. Kubernetes allows 32 KiB.
+/// Most problems in one message.
 const MAX_LISTED: usize = 8;
+const SEPARATOR: &str = "; ";
+/// Bytes for the number of those that are not listed.
+const MORE_BYTES: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_are_listed_as_a_message_has_room_for() {
+        assert_eq!(join(["a", "b"].iter()), "a; b");
+        assert_eq!(join([1; 9].iter()), "1; 1; 1; 1; 1; 1; 1; 1; and 1 more");
+        let texts = ["x".repeat(900), "y".repeat(900), "z".repeat(900)];
+        let joined = join(texts.iter());
+        assert!(joined.ends_with("y; and 1 more"), "{joined}");
+        assert!(joined.len() <= message_bytes());
+        let joined = join(["é".repeat(9_000), String::new()].iter());
+        assert!(joined.ends_with("é; and 1 more") && joined.len() <= message_bytes());
+    }
+}

@@ -165,15 +165,6 @@ fn entries_are_limited_to_the_api_servers_maximum() {
     }
 }
 
-#[test]
-fn a_long_message_is_truncated_at_a_character_boundary() {
-    let mut long = accepted("True", 1);
-    long["message"] = "ä".repeat(40_000).into();
-    let after = patched(&Value::Null, &whole(json!({"conditions": [long]})));
-    let message = after["conditions"][0]["message"].as_str().expect("text");
-    assert_eq!(message.len(), 32_768);
-}
-
 fn any_condition() -> impl Strategy<Value = Value> {
     let kind = prop::sample::select(vec![
         "Accepted",

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::shortened;
 use crate::problem::{self, Problem};
 use crate::reason::Reason;
 
@@ -183,7 +184,7 @@ impl Conditions {
             kind,
             status,
             reason,
-            message,
+            message: shortened(message),
             observed_generation: self.generation,
             field,
             blame: Blame::Own,

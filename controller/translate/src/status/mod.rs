@@ -16,6 +16,7 @@ mod policy;
 mod problem_condition;
 mod release;
 mod route;
+mod shorten;
 
 use std::collections::BTreeMap;
 
@@ -38,6 +39,8 @@ pub(crate) use policy::{LeftOut, LeftOutByTls, TargetOutcome, left_out_of};
 pub use problem_condition::ProblemCondition;
 pub use release::{Channel, Installed, Release, Version};
 pub use route::{RouteParentStatus, RouteStatus};
+pub(crate) use shorten::message_bytes;
+pub use shorten::shortened;
 
 /// The statuses of all our objects, by kind and name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
