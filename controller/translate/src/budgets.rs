@@ -75,6 +75,55 @@ budgets! {
         why: "each is a resource of its own at every proxy; a route has up to 16 rules, and a Gateway 64 \
               listeners of its own",
     };
+    /// Bytes of a route in wire form, times its listeners.
+    RouteBytes = Definition {
+        name: "route_bytes",
+        counts: "bytes of a route's rules times its listeners",
+        unit: Unit::Bytes,
+        default: 4 * MIB,
+        cap: 4 * MIB,
+        condition: "route `Accepted=False`",
+        reason: Some(Reason::RouteTooLarge),
+        raised_by: "nobody",
+        why: "a proxy gets the rules once for each listener, and takes about twice as much memory: a route of \
+              64 KiB at 64 listeners",
+    };
+    /// Rules at listeners of all routes of a Gateway.
+    ViewResources = Definition {
+        name: "gateway_rules",
+        counts: "rules of all routes of a Gateway times their listeners",
+        unit: Unit::Count,
+        default: 131_072,
+        cap: 131_072,
+        condition: "newest routes `Accepted=False`",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "three times the 40 000 routes that are measured; a proxy keeps a name and a version of each",
+    };
+    /// Bytes of all routes of a Gateway in wire form.
+    ViewBytes = Definition {
+        name: "gateway_bytes",
+        counts: "bytes of the rules of all routes of a Gateway times their listeners",
+        unit: Unit::Bytes,
+        default: 64 * MIB,
+        cap: 64 * MIB,
+        condition: "newest routes `Accepted=False`",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "a proxy takes about twice as much memory, and the controller as much for each Gateway",
+    };
+    /// Bytes that a proxy reports about the routes that it holds.
+    ViewReport = Definition {
+        name: "gateway_report_bytes",
+        counts: "bytes of the names and versions of these rules, which a proxy reports when it reconnects",
+        unit: Unit::Bytes,
+        default: 8 * MIB,
+        cap: 8 * MIB,
+        condition: "newest routes `Accepted=False`",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "half of what the controller accepts of a proxy: one that reports more could not reconnect",
+    };
     /// Bytes of one resource in wire form.
     ResourceBytes = Definition {
         name: "resource_bytes",
@@ -86,6 +135,31 @@ budgets! {
         reason: Some(Reason::UnsupportedValue),
         raised_by: "nobody",
         why: "about the limit of an object in etcd; a response carries at least one resource",
+    };
+    /// Bytes of a message in a condition or an Event.
+    MessageBytes = Definition {
+        name: "message_bytes",
+        counts: "the message of a condition",
+        unit: Unit::Bytes,
+        default: 2 * KIB,
+        cap: 2 * KIB,
+        condition: "the message is shortened, and says so",
+        reason: None,
+        raised_by: "nobody",
+        why: "as much as somebody reads; a status has hundreds of messages",
+    };
+    /// Bytes of the status of an object.
+    StatusBytes = Definition {
+        name: "status_bytes",
+        counts: "our part of the status of an object",
+        unit: Unit::Bytes,
+        default: 64 * KIB,
+        cap: 64 * KIB,
+        condition: "the first parent or listener has the details, others refer to it; then messages are \
+                    shortened, down to 128 bytes",
+        reason: None,
+        raised_by: "nobody",
+        why: "etcd takes 1.5 MiB of an object, and each write goes to everybody who watches it",
     };
 }
 
@@ -149,6 +223,17 @@ impl Limits {
         self.0[budget as usize]
     }
 
+    /// The limits for one machine: without those of Gateways, all of which belong to whoever writes the
+    /// files.
+    #[must_use]
+    pub fn of_machine() -> Self {
+        let mut limits = Self::default();
+        for budget in [Budget::ViewResources, Budget::ViewBytes, Budget::ViewReport] {
+            limits.0[budget as usize] = u64::MAX;
+        }
+        limits
+    }
+
     /// Sets the limit of a budget, at most its cap.
     #[must_use]
     pub fn with(mut self, budget: Budget, limit: u64) -> Self {
@@ -163,6 +248,28 @@ impl Default for Limits {
         static DEFAULTS: LazyLock<[u64; COUNT]> =
             LazyLock::new(|| Budget::ALL.map(|budget| budget.definition().default));
         Self(*DEFAULTS)
+    }
+}
+
+/// What an object uses of a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Use {
+    pub(crate) used: u64,
+    pub(crate) limit: u64,
+    /// Number of objects that are refused for it.
+    pub(crate) refused: u32,
+}
+
+impl Use {
+    /// The use of an object of its own budget. `None` below half of the limit: most objects are far
+    /// below, and keeping them all would cost memory for nothing.
+    pub(crate) fn of_object(used: u64, limit: u64) -> Option<Self> {
+        let is_refused = used > limit;
+        (used > limit / 2).then_some(Self {
+            used,
+            limit,
+            refused: u32::from(is_refused),
+        })
     }
 }
 

@@ -92,7 +92,7 @@ impl Options {
             reserved_ports: RESERVED_PORTS.into(),
             port_offset: 0,
             now: None,
-            budgets: Limits::default(),
+            budgets: Limits::of_machine(),
         }
     }
 
@@ -112,6 +112,7 @@ impl Options {
                 parameters: BTreeSet::new(),
                 has_trust_bundles: false,
             },
+            budgets: Limits::default(),
             ..Self::machine()
         }
     }

@@ -22,6 +22,8 @@ pub enum Reason {
     Conflicted,
     /// Not in Gateway API, which only names the condition.
     DefaultGateway,
+    /// Not in Gateway API: the routes of a Gateway exceed its budget.
+    GatewayFull,
     HostnameConflict,
     IncompatibleFilters,
     Invalid,
@@ -58,6 +60,8 @@ pub enum Reason {
     ProtocolConflict,
     RefNotPermitted,
     ResolvedRefs,
+    /// Not in Gateway API: the route exceeds a budget.
+    RouteTooLarge,
     SupportedVersion,
     TargetNotFound,
     UnsupportedAddress,

@@ -1,8 +1,18 @@
-//! The budgets and their table in the guide for operators are the same.
+//! What exceeds a budget is refused, and the table of budgets in the guide for operators is right.
 
+mod support;
+
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use translate::budgets::Budget;
+use jiff::Timestamp;
+use prost::Message as _;
+use serde_json::json;
+use support::{GATEWAY_API, Refused, admitted, gateway, listener_set};
+use translate::budgets::{Budget, Limits};
+use translate::{Delta, Event, Object, Options, Translator};
+use xds::delta::{Client, Version};
+use xds::model::Kind;
 
 #[test]
 fn the_guide_lists_every_budget_with_its_limit() {
@@ -22,6 +32,144 @@ fn the_guide_lists_every_budget_with_its_limit() {
         return;
     }
     assert_eq!(rows, expected, "UPDATE_GOLDEN=1 writes the table");
+}
+
+/// 260 routes with 16 rules each at a Gateway with 64 listeners, 266 240 rules in all: a proxy that held them
+/// could not reconnect, since it reports each.
+#[test]
+fn routes_beyond_the_budget_of_a_gateway_are_refused_and_its_proxies_can_reconnect() {
+    let mut translator = Translator::new(Options::cluster());
+    let mut batch = vec![Event::Upsert(gateway(64))];
+    let routes = (0..260).map(|number| route(number, 16));
+    batch.extend(routes.map(Event::Upsert));
+    batch.push(Event::Start);
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    let refused = Refused::of(&delta);
+    let admitted = 260 - refused.0.len();
+    assert!((100..130).contains(&admitted), "{admitted}");
+    // The newest.
+    let names: BTreeSet<String> = (admitted..260)
+        .map(|number| format!("route-{number:03}"))
+        .collect();
+    assert_eq!(refused.names("GatewayFull"), names);
+    let routes = delta
+        .resources
+        .iter()
+        .filter(|(key, _)| key.kind == Kind::Route);
+    assert_eq!(routes.count(), admitted * 16 * 64);
+    let largest = first_requests(&delta).into_iter().max().expect("a request");
+    assert!(largest < 9 << 20, "{largest}");
+    let uses = translator.take_budget_changes();
+    let refused: u64 = uses
+        .iter()
+        .filter_map(|(_, used)| Some(used.as_ref()?.refused))
+        .sum();
+    assert_eq!(refused, 260 - admitted as u64);
+}
+
+/// Bytes of the requests that a proxy begins a stream with once it holds everything.
+fn first_requests(delta: &Delta) -> Vec<usize> {
+    let mut client = Client::new("proxy".to_owned());
+    let keys = delta.resources.iter().map(|(key, _)| key.clone());
+    client.restore(keys.map(|key| (key, Some(Version::of(b"content")))));
+    let requests = client.connect().into_iter();
+    requests.map(|request| request.encoded_len()).collect()
+}
+
+/// The number of routes and ListenerSets that the project measures with, each by a tenth.
+#[test]
+fn forty_thousand_routes_on_listener_sets_fit() {
+    let mut translator = Translator::new(Options::cluster());
+    let mut batch = vec![Event::Upsert(gateway(1))];
+    batch.extend((0..250).map(listener_set).map(Event::Upsert));
+    let routes = (0..4_000).map(|number| route_of_set(number, number % 250));
+    batch.extend(routes.map(Event::Upsert));
+    batch.push(Event::Start);
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    assert_eq!(Refused::of(&delta).0.len(), 0);
+    for ((budget, _), used) in translator.take_budget_changes() {
+        let used = used.expect("it is in use");
+        assert!(used.share * 10.0 < 0.7, "{budget}: {used:?}");
+    }
+}
+
+#[test]
+fn a_route_whose_rules_take_too_many_bytes_at_its_listeners_is_refused() {
+    let options = Options {
+        budgets: Limits::default().with(Budget::RouteBytes, 10_000),
+        ..Options::cluster()
+    };
+    let mut translator = Translator::new(options);
+    let batch = vec![
+        Event::Upsert(gateway(64)),
+        Event::Upsert(route(1, 16)),
+        Event::Upsert(route(2, 1)),
+        Event::Start,
+    ];
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    let refused = Refused::of(&delta);
+    assert_eq!(
+        refused.names("RouteTooLarge"),
+        BTreeSet::from(["route-001".to_owned()])
+    );
+    assert_eq!(refused.0.len(), 1);
+}
+
+#[test]
+fn only_the_entries_that_are_read_are_kept_of_secrets_and_config_maps() {
+    let data = json!({"tls.crt": "YQ==", "tls.key": "Yg==", "ca.crt": "Yw==", "password": "ZA=="});
+    let value = json!({
+        "metadata": {"namespace": "app", "name": "all", "labels": {"a": "b"}}, "type": "Opaque",
+        "data": data, "stringData": {"token": "secret"},
+    });
+    let Object::Secret(secret) = admitted("", "Secret", value) else {
+        panic!("it is a Secret");
+    };
+    let entries: Vec<&str> = secret.data.keys().map(String::as_str).collect();
+    assert_eq!(entries, ["ca.crt", "tls.crt", "tls.key"]);
+    assert!(secret.string_data.is_empty() && secret.metadata.labels.is_empty());
+    let value = json!({
+        "metadata": {"namespace": "app", "name": "all"},
+        "data": {"ca.crt": "a", "tls.crt": "b", "config.yaml": "c"}, "binaryData": {"d": "ZA=="},
+    });
+    let Object::ConfigMap(map) = admitted("", "ConfigMap", value) else {
+        panic!("it is a ConfigMap");
+    };
+    assert_eq!(map.data.keys().collect::<Vec<_>>(), ["ca.crt"]);
+    assert!(map.binary_data.is_empty());
+}
+
+/// A route that attaches to all listeners of the Gateway. Those of a higher number are newer.
+fn route(number: usize, rules: usize) -> Object {
+    let rules =
+        (0..rules).map(|rule| json!({"matches": [{"path": {"value": format!("/{rule}")}}]}));
+    let value = json!({
+        "metadata": {
+            "namespace": "app",
+            "name": format!("route-{number:03}"),
+            "creationTimestamp": Timestamp::from_second(number as i64).expect("a time").to_string(),
+        },
+        "spec": {
+            "parentRefs": [{"namespace": "infra", "name": "edge"}],
+            "rules": rules.collect::<Vec<_>>(),
+        },
+    });
+    admitted(GATEWAY_API, "HTTPRoute", value)
+}
+
+fn route_of_set(number: usize, set: usize) -> Object {
+    let value = json!({
+        "metadata": {"namespace": "app", "name": format!("route-{number}")},
+        "spec": {
+            "parentRefs": [{"group": GATEWAY_API, "kind": "ListenerSet", "name": format!("set-{set}")}],
+            "hostnames": [format!("host-{number}.set-{set}.example.com")],
+            "rules": [{
+                "matches": [{"path": {"value": "/api"}, "headers": [{"name": "version", "value": "two"}]}],
+                "backendRefs": [{"name": format!("service-{number}"), "port": 80}],
+            }],
+        },
+    });
+    admitted(GATEWAY_API, "HTTPRoute", value)
 }
 
 /// The head of the table.

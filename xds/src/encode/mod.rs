@@ -16,7 +16,7 @@ mod value;
 
 use prost::Message;
 
-use crate::model::Resource;
+use crate::model::{Resource, RouteRule};
 use crate::proto;
 
 /// The bytes of a resource's protobuf message.
@@ -31,4 +31,15 @@ pub fn resource(resource: &Resource) -> Vec<u8> {
         Resource::Route(route) => proto::Route::from(&**route).encode_to_vec(),
         Resource::Policy(policy) => proto::Policy::from(&**policy).encode_to_vec(),
     }
+}
+
+/// Bytes of a rule in a route's message: what each further listener of the route adds, apart from keys and
+/// host names.
+#[must_use]
+pub fn rule_bytes(rule: &RouteRule) -> usize {
+    let route = proto::Route {
+        rule: Some(rule.into()),
+        ..proto::Route::default()
+    };
+    route.encoded_len()
 }

@@ -9,18 +9,23 @@ use crate::proto::{self, route, session_persistence};
 
 impl From<&Route> for proto::Route {
     fn from(route: &Route) -> Self {
-        let rule = match &route.rule {
-            RouteRule::Http(rule) => route::Rule::Http(rule.into()),
-            RouteRule::Tls(rule) => route::Rule::Tls(rule.into()),
-            RouteRule::Tcp(rule) => route::Rule::Tcp(rule.into()),
-            RouteRule::Udp(rule) => route::Rule::Udp(rule.into()),
-        };
         Self {
             key: route.key.to_string(),
             listener: route.listener.to_string(),
             hostnames: texts(&route.hostnames),
             order: Some(route.order().into()),
-            rule: Some(rule),
+            rule: Some((&route.rule).into()),
+        }
+    }
+}
+
+impl From<&RouteRule> for route::Rule {
+    fn from(rule: &RouteRule) -> Self {
+        match rule {
+            RouteRule::Http(rule) => Self::Http(rule.into()),
+            RouteRule::Tls(rule) => Self::Tls(rule.into()),
+            RouteRule::Tcp(rule) => Self::Tcp(rule.into()),
+            RouteRule::Udp(rule) => Self::Udp(rule.into()),
         }
     }
 }

@@ -208,6 +208,14 @@ impl RouteKey {
         Self(format!("{kind}/{object}/{rule}/{listener}").into())
     }
 
+    /// The same rule on another listener.
+    #[must_use]
+    pub fn on(&self, listener: &ListenerKey) -> Self {
+        let rule_end = self.0.match_indices('/').nth(3).map_or(0, |(at, _)| at);
+        let rule = self.0.get(..rule_end).unwrap_or_default();
+        Self(format!("{rule}/{listener}").into())
+    }
+
     /// The kind of the route object.
     #[must_use]
     pub fn kind(&self) -> &str {
@@ -307,6 +315,11 @@ mod tests {
             "HTTPRoute/app/shop/3/Gateway/infra/web.example/http"
         );
         assert_eq!(route.object_and_rule(), ("app/shop", 3));
+        assert_eq!(route.on(&listener), route);
+        assert_eq!(
+            route.on(&own).as_str(),
+            "HTTPRoute/app/shop/3/ListenerSet/infra/web.example/http"
+        );
         assert_eq!(RouteKey::parse(route.as_str()), Ok(route));
 
         let policy = PolicyKey::new("TrafficPolicy", &gateway, listener.as_str());

@@ -18,6 +18,7 @@ pub(crate) mod retry_constraint;
 pub(crate) mod rewrite;
 pub(crate) mod route;
 pub(crate) mod route_conflict;
+pub(crate) mod route_cost;
 pub(crate) mod route_object;
 pub(crate) mod rule;
 pub(crate) mod rule_backends;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use xds::model::{Hostname, ListenerKey, ObjectName, Route, RouteKey};
 
+use super::route_cost::{self, Cost};
 use super::rule::LoweredRule;
 use crate::api::{ParentReference, Text};
-use crate::budgets::Budget;
+use crate::budgets::{Budget, Use};
 use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::resolve::parent::Attachment;
-use crate::translator::Use;
 
 /// A resolved route with its problems.
 #[derive(Debug, PartialEq)]
@@ -24,8 +24,13 @@ pub(crate) struct ResolvedRoute {
     pub(crate) parents: Box<[RouteParent]>,
     /// What it uses of its budgets, where that is much.
     pub(crate) uses: Vec<(Budget, Use)>,
-    /// The result at each listener, if it is accepted there.
+    /// The listeners that accept it.
     pub(crate) candidates: Box<[Candidate]>,
+    /// Its rules at the first of these. They are copied for each other listener only where the route fits
+    /// into the view of the Gateway.
+    pub(crate) templates: Box<[Arc<Route>]>,
+    /// What it adds to the view of each Gateway, if it fits.
+    pub(crate) costs: Box<[(ObjectName, Cost)]>,
 }
 
 /// A parent that belongs to this controller.
@@ -48,13 +53,8 @@ pub(crate) struct RuleOutcome {
     pub(crate) refs: Vec<Problem>,
 }
 
-/// The rules of a route at one listener.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Candidate {
-    pub(crate) listener: ListenerKey,
-    pub(crate) gateway: ObjectName,
-    pub(crate) rules: Box<[Arc<Route>]>,
-}
+/// A listener that accepts a route.
+pub(crate) type Candidate = Attachment;
 
 impl ResolvedRoute {
     /// Whether nothing of it is left.
@@ -70,22 +70,22 @@ impl ResolvedRoute {
         attached.flatten()
     }
 
-    /// Takes its rules in: one resource for each rule and listener. An invalid rule is carried even
-    /// where the route is refused for it.
+    /// Takes its rules in. An invalid rule is carried even where the route is refused for it.
     pub(crate) fn take_rules(
         &mut self,
         kind: &str,
         name: &ObjectName,
         mut rules: Vec<LoweredRule>,
+        bytes: &[usize],
     ) {
-        let mut candidates: Vec<(Attachment, Vec<Arc<Route>>)> = Vec::new();
+        let mut candidates: Vec<Candidate> = Vec::new();
         if self.refusals.is_empty() {
             for attachment in self.attachments() {
                 if candidates
                     .iter()
-                    .all(|(it, _)| it.listener != attachment.listener)
+                    .all(|it| it.listener != attachment.listener)
                 {
-                    candidates.push((attachment.clone(), Vec::new()));
+                    candidates.push(attachment.clone());
                 }
             }
         }
@@ -95,30 +95,58 @@ impl ResolvedRoute {
             refs: std::mem::take(&mut lowered.refs),
         });
         self.rules = outcomes.collect();
-        for (index, lowered) in rules.into_iter().enumerate() {
-            let Ok(number) = u16::try_from(index) else {
-                continue;
-            };
-            let copies = std::iter::repeat_n(lowered.rule, candidates.len());
-            for ((attachment, routes), rule) in candidates.iter_mut().zip(copies) {
-                let listener = &attachment.listener;
-                routes.push(Arc::new(Route {
-                    key: RouteKey::new(kind, name, number, listener),
-                    listener: listener.clone(),
-                    hostnames: Arc::clone(&attachment.hostnames),
+        self.candidates = candidates.into();
+        let Some(first) = self.candidates.first() else {
+            return;
+        };
+        let templates = rules
+            .into_iter()
+            .enumerate()
+            .filter_map(|(index, lowered)| {
+                let number = u16::try_from(index).ok()?;
+                Some(Arc::new(Route {
+                    key: RouteKey::new(kind, name, number, &first.listener),
+                    listener: first.listener.clone(),
+                    hostnames: Arc::clone(&first.hostnames),
                     created: self.created,
-                    rule,
-                }));
+                    rule: lowered.rule,
+                }))
+            });
+        self.templates = templates.collect();
+        self.costs = self.costs_of(bytes);
+    }
+
+    /// What it adds to the view of each Gateway, given the bytes of each rule.
+    fn costs_of(&self, bytes: &[usize]) -> Box<[(ObjectName, Cost)]> {
+        let mut costs: Vec<(ObjectName, Cost)> = Vec::new();
+        for candidate in &self.candidates {
+            let mut cost = Cost::default();
+            for (template, bytes) in self.templates.iter().zip(bytes) {
+                cost += route_cost::of_rule(template, *bytes, candidate);
+            }
+            let known = costs.iter_mut().find(|(it, _)| *it == candidate.gateway);
+            match known {
+                Some((_, known)) => *known += cost,
+                None => costs.push((candidate.gateway.clone(), cost)),
             }
         }
-        let candidates = candidates.into_iter();
-        self.candidates = candidates
-            .map(|(attachment, rules)| Candidate {
-                listener: attachment.listener,
-                gateway: attachment.gateway,
-                rules: rules.into(),
+        costs.into()
+    }
+
+    /// Its rules at a listener.
+    pub(crate) fn rules_at(&self, candidate: &Candidate) -> impl Iterator<Item = Arc<Route>> {
+        self.templates.iter().map(|template| {
+            if template.listener == candidate.listener {
+                return Arc::clone(template);
+            }
+            Arc::new(Route {
+                key: template.key.on(&candidate.listener),
+                listener: candidate.listener.clone(),
+                hostnames: Arc::clone(&candidate.hostnames),
+                created: self.created,
+                rule: template.rule.clone(),
             })
-            .collect();
+        })
     }
 }
 

@@ -13,6 +13,7 @@ use xds::model::{
     Transport,
 };
 
+use super::views::ViewCosts;
 use crate::resolve::policy::ClaimRank;
 use crate::resolve::socket::SocketRank;
 use crate::upstream::Upstream;
@@ -34,6 +35,8 @@ pub(crate) struct Claims {
     pub(crate) grpc_routes: ClaimTable<ListenerKey, Age, Arc<[Hostname]>>,
     /// Traffic policies at their targets.
     pub(crate) policies: ClaimTable<Arc<PolicyTarget>, ClaimRank, Arc<PolicySpec>>,
+    /// Routes at Gateways, with what they add to the views.
+    pub(crate) views: ViewCosts,
 }
 
 /// Claims of one kind. Keys without claims are not kept.
@@ -110,5 +113,6 @@ impl Claims {
             && self.http_routes.is_empty()
             && self.grpc_routes.is_empty()
             && self.policies.is_empty()
+            && self.views.is_empty()
     }
 }

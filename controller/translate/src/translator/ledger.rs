@@ -5,30 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use xds::model::ObjectName;
 
 use crate::api::{Gateway, Resource as _};
-use crate::budgets::Budget;
+use crate::budgets::{Budget, Use};
 use crate::store::ObjectRef;
-
-/// What an object uses of a budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Use {
-    pub(crate) used: u64,
-    pub(crate) limit: u64,
-    /// Number of objects that are refused for it.
-    pub(crate) refused: u32,
-}
-
-impl Use {
-    /// The use of an object of its own budget. `None` below half of the limit: most objects are far
-    /// below, and keeping them all would cost memory for nothing.
-    pub(crate) fn of_object(used: u64, limit: u64) -> Option<Self> {
-        let is_refused = used > limit;
-        (used > limit / 2).then_some(Self {
-            used,
-            limit,
-            refused: u32::from(is_refused),
-        })
-    }
-}
 
 /// A budget, and the Gateway whose budget it is; `None` for a budget of each object.
 pub type Series = (Budget, Option<ObjectName>);

@@ -47,10 +47,10 @@ mod registry;
 mod take_once;
 mod unit;
 mod units;
+mod views;
 
 pub use batch::{Batch, Event};
 pub use delta::{Delta, ViewChange};
-pub(crate) use ledger::Use;
 pub use ledger::{BudgetUse, Series};
 
 use std::collections::BTreeSet;

@@ -11,16 +11,17 @@ use xds::model::ObjectName;
 
 use super::claims::Claims;
 use super::counts::Counts;
-use super::ledger::{Ledger, Use};
+use super::ledger::Ledger;
 use super::outcome::Outcome;
 use super::units::{
     AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit,
     BackendTrafficEffectUnit, BackendTrafficTargetUnit, BackendTrafficUnit, BackendUnit,
     BackendUseUnit, CarriedUnit, EffectUnit, GatewayPropertiesUnit, GatewayStatusUnit, GatewayUnit,
     ListenersUnit, PickerUnit, PolicyUnit, PoolUnit, RouteConflictsUnit, RouteSessionsUnit,
-    RouteUnit, ServiceUnit, SetStatusUnit, SocketUnit, TargetUnit, TokensUnit, XBackendUnit,
+    RouteUnit, ServiceUnit, SetStatusUnit, SocketUnit, TargetUnit, TokensUnit, ViewUnit,
+    XBackendUnit,
 };
-use crate::budgets::Budget;
+use crate::budgets::{Budget, Use};
 use crate::reader::{Fact, ObjectIndex, Reader};
 use crate::status::Status;
 use crate::store::ObjectRef;
@@ -88,7 +89,10 @@ impl Changes<'_> {
 
 impl Changes<'_> {
     /// Sets the status of an object.
-    pub(crate) fn status(&mut self, object: ObjectRef, status: Option<Status>) {
+    pub(crate) fn status(&mut self, object: ObjectRef, mut status: Option<Status>) {
+        if let Some(status) = &mut status {
+            status.shorten();
+        }
         self.outcome.statuses.insert(object, status);
     }
 
@@ -325,6 +329,8 @@ units! {
     CarriedUnit in carried;
     /// A resolved route: its rules and parents.
     RouteUnit in routes;
+    /// The routes that do not fit into the view of a Gateway.
+    ViewUnit in views;
     /// The routes of HTTP and gRPC at a listener.
     RouteConflictsUnit in route_conflicts;
     /// A route at its listeners.

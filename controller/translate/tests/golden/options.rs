@@ -3,18 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use translate::api::{GatewayAddress, ROUTABLE_IN_CLUSTER};
+use translate::budgets::{Budget, Limits};
 use translate::{CLUSTER_DOMAIN, Environment, Options};
 use xds::model::ObjectName;
 
 /// Parses `cluster`, `domain NAME`, `no-trust-bundles`, `now TIME`, `port-offset N`,
 /// `machine-address IP`, `assigned NS/GATEWAY TYPE ADDRESS`, `assigned-cluster-ip NS/GATEWAY
-/// ADDRESS` and `parameters NS/NAME`.
+/// ADDRESS`, `parameters NS/NAME` and `budget NAME N`.
 pub(crate) fn of(text: &str) -> Options {
     let mut options = Options::machine();
     for line in text.lines().filter_map(|line| line.strip_prefix("#! ")) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match (&*words, &mut options.environment) {
             (["cluster"], place) => {
+                options.budgets = Limits::default();
                 *place = Environment::Cluster {
                     domain: CLUSTER_DOMAIN.to_owned(),
                     assigned: BTreeMap::new(),
@@ -34,6 +36,13 @@ pub(crate) fn of(text: &str) -> Options {
                 *has_trust_bundles = false;
             }
             (["unadmitted" | "refused"], _) => {}
+            (["budget", name, limit], _) => {
+                let mut budgets = Budget::ALL.into_iter();
+                let budget = budgets.find(|it| it.definition().name == *name);
+                let limit = limit.parse().expect("a number");
+                let budgets = options.budgets.clone();
+                options.budgets = budgets.with(budget.expect("a budget"), limit);
+            }
             (["now", time], _) => options.now = Some(time.parse().expect("a time")),
             (["port-offset", offset], _) => {
                 options.port_offset = offset.parse().expect("an offset");

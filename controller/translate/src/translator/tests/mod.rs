@@ -166,7 +166,12 @@ fn with_budgets(options: Options, are_small: bool) -> Options {
     if !are_small {
         return options;
     }
-    let budgets = Limits::default().with(Budget::RouteRules, 2);
+    let budgets = Limits::default()
+        .with(Budget::RouteRules, 3)
+        .with(Budget::RouteBytes, 300)
+        .with(Budget::ViewResources, 4)
+        .with(Budget::ViewBytes, 1_000)
+        .with(Budget::ViewReport, 400);
     Options { budgets, ..options }
 }
 

@@ -64,18 +64,18 @@ impl Unit for AttachedUnit {
         let (mut resources, mut with_sessions) = (Vec::new(), Vec::new());
         let mut users = BTreeSet::new();
         let mut gateways: BTreeMap<ObjectName, Gateways> = BTreeMap::new();
-        for candidate in candidates.filter(|candidate| !candidate.rules.is_empty()) {
+        for candidate in candidates.filter(|_| !route.templates.is_empty()) {
             let gateway = &candidate.gateway;
             let only = gateways.entry(gateway.clone());
             let only = only.or_insert_with(|| [gateway.clone()].into());
-            for (rule, has_sessions) in candidate.rules.iter().zip(&has_sessions) {
-                if *has_sessions {
-                    with_sessions.push((Arc::clone(rule), gateway.clone()));
-                } else {
-                    resources.push((Arc::clone(rule).into(), Arc::clone(only)));
-                }
+            for (rule, has_sessions) in route.rules_at(candidate).zip(&has_sessions) {
                 let targets = rule.rule.targets().filter_map(Upstream::of);
                 users.extend(targets.map(|target| (target, gateway.clone())));
+                if *has_sessions {
+                    with_sessions.push((rule, gateway.clone()));
+                } else {
+                    resources.push((rule.into(), Arc::clone(only)));
+                }
             }
         }
         let carried = (!gateways.is_empty()).then(|| CarriedRoute {
@@ -154,6 +154,11 @@ impl AttachedUnit {
         parent: &'a RouteParent,
     ) -> Result<Vec<&'a ListenerKey>, Problem> {
         let attachments = parent.attached.as_ref().map_err(|it| (**it).clone())?;
+        // A parent has the listeners of one Gateway.
+        let gateway = attachments.first().map(|it| &it.gateway);
+        if let Some(problem) = gateway.and_then(|it| reader.refused_by_view(it, &self.0)) {
+            return Err(problem.under(&parent.field));
+        }
         let mut left = Vec::with_capacity(attachments.len());
         let mut lost = None;
         let RouteName { kind, name } = &self.0;
@@ -179,9 +184,7 @@ impl AttachedUnit {
 /// Which rules of a route have backends with session persistence of an XBackendTrafficPolicy. Rules
 /// are the same at each listener.
 fn rules_with_sessions(reader: &UnitReader<'_>, route: &ResolvedRoute) -> Vec<bool> {
-    let rules = route.candidates.first().into_iter();
-    let rules = rules.flat_map(|candidate| &candidate.rules);
-    let has_sessions = rules.map(|rule| {
+    let has_sessions = route.templates.iter().map(|rule| {
         let mut upstreams = rule_backends::without_session(&rule.rule);
         upstreams.any(|upstream| reader.session(&upstream).is_some())
     });

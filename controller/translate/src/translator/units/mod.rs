@@ -28,6 +28,7 @@ mod set_status;
 mod socket;
 mod target;
 mod tokens;
+mod view;
 mod x_backend;
 
 pub(crate) use attached::AttachedUnit;
@@ -56,6 +57,7 @@ pub(crate) use set_status::SetStatusUnit;
 pub(crate) use socket::SocketUnit;
 pub(crate) use target::TargetUnit;
 pub(crate) use tokens::TokensUnit;
+pub(crate) use view::ViewUnit;
 pub(crate) use x_backend::XBackendUnit;
 
 use super::unit::AnyUnit;

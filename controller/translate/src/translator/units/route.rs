@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use xds::model::{Hostname, ListenerKey, ObjectName};
 
-use super::RouteConflictsUnit;
+use super::{RouteConflictsUnit, ViewUnit};
 use crate::api::{
     self, DefaultScope, GrpcRoute, HttpRoute, ParentReference, Resource as _, RouteGroupKind,
     TcpRoute, TlsRoute, UdpRoute,
 };
-use crate::budgets::{Budget, Limits};
+use crate::budgets::{Budget, Limits, Use};
 use crate::lower::route::{ResolvedRoute, RouteParent, hostnames};
+use crate::lower::route_cost;
 use crate::lower::route_object::RouteObject;
-use crate::lower::rule::RuleContext;
+use crate::lower::rule::{LoweredRule, RuleContext};
 use crate::owner::Owner;
 use crate::problem::Problem;
 use crate::reader::Fact;
@@ -21,7 +22,6 @@ use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
 use crate::resolve::parent::{self, Attachment, RouteToAttach};
 use crate::store::ObjectRef;
-use crate::translator::Use;
 use crate::translator::claims::Age;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
@@ -101,6 +101,17 @@ impl Unit for RouteUnit {
             route.map(|route| route.uses.clone()).unwrap_or_default()
         };
         changes.uses(&ObjectRef::route(kind, name), &uses(old), &uses(new));
+        let rank = |route: &ResolvedRoute| (route.created, self.0.clone());
+        let costs = |route: Option<&'_ ResolvedRoute>| {
+            route.map_or_else(Box::default, |it| it.costs.clone())
+        };
+        let changed = changes
+            .claims
+            .views
+            .replace((old.map(rank), &costs(old)), (new.map(rank), &costs(new)));
+        for gateway in changed {
+            changes.run(ViewUnit(gateway));
+        }
         let table = match self.0.kind {
             RouteKind::Http => &mut changes.claims.http_routes,
             RouteKind::Grpc => &mut changes.claims.grpc_routes,
@@ -196,9 +207,15 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
         parents,
         uses: Vec::new(),
         candidates: Box::default(),
+        templates: Box::default(),
+        costs: Box::default(),
     };
-    check_rules(object.rules().len(), &mut route, &reader.options().budgets);
-    route.take_rules(T::KIND, name, rules.collect());
+    let rules: Vec<LoweredRule> = rules.collect();
+    let bytes = route_cost::of_rules(&rules);
+    let limits = &reader.options().budgets;
+    check_rules(rules.len(), &mut route, limits);
+    check_bytes(&bytes, &mut route, limits);
+    route.take_rules(T::KIND, name, rules, &bytes);
     Some(route)
 }
 
@@ -217,6 +234,27 @@ fn check_rules(rules: usize, route: &mut ResolvedRoute, limits: &Limits) {
              listeners, or split the route"
         );
         let problem = Problem::new(Reason::UnsupportedValue, "spec.parentRefs", message);
+        route.refusals.push(problem);
+    }
+}
+
+/// Refuses a route whose rules take too many bytes in total.
+fn check_bytes(rules: &[usize], route: &mut ResolvedRoute, limits: &Limits) {
+    let listeners = route.attachments().count();
+    let bytes: usize = rules.iter().sum();
+    let limit = limits.of(Budget::RouteBytes);
+    let used = bytes.saturating_mul(listeners) as u64;
+    let of_object = Use::of_object(used, limit);
+    route
+        .uses
+        .extend(of_object.map(|it| (Budget::RouteBytes, it)));
+    if used > limit {
+        let message = format!(
+            "rules of {bytes} bytes at {listeners} listeners exceed the limit of {} in total: name fewer \
+             listeners, or split the route",
+            Budget::RouteBytes.definition().unit.text(limit)
+        );
+        let problem = Problem::new(Reason::RouteTooLarge, "spec.parentRefs", message);
         route.refusals.push(problem);
     }
 }

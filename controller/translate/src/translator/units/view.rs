@@ -1,0 +1,86 @@
+//! The routes that do not fit into the view of a Gateway.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xds::model::ObjectName;
+
+use super::{AttachedUnit, RouteName};
+use crate::api::Gateway;
+use crate::budgets::{Budget, Use};
+use crate::problem::Problem;
+use crate::reason::Reason;
+use crate::store::ObjectRef;
+use crate::translator::unit::{Changes, State, Unit, UnitReader};
+
+/// A Gateway by name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ViewUnit(pub(crate) ObjectName);
+
+/// The routes of a Gateway that do not fit, and what all would take.
+#[derive(Debug, PartialEq)]
+pub(crate) struct View {
+    refused: BTreeMap<RouteName, Budget>,
+    uses: [(Budget, Use); 3],
+}
+
+impl Unit for ViewUnit {
+    type Output = View;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<View> {
+        let view = reader.claims.views.at(&self.0)?;
+        let limits = &reader.options().budgets;
+        let refused = view.refused(limits);
+        let uses = view.total.by_budget().map(|(budget, used)| {
+            let of_budget = refused.values().filter(|it| **it == budget).count();
+            let used = Use {
+                used,
+                limit: limits.of(budget),
+                refused: u32::try_from(of_budget).unwrap_or(u32::MAX),
+            };
+            (budget, used)
+        });
+        Some(View { refused, uses })
+    }
+
+    fn publish(&self, old: Option<&View>, new: Option<&View>, changes: &mut Changes<'_>) {
+        let uses = |view: Option<&'_ View>| view.map_or_else(Vec::new, |view| view.uses.to_vec());
+        let gateway = ObjectRef::of::<Gateway>(&self.0);
+        changes.uses(&gateway, &uses(old), &uses(new));
+        let none = BTreeMap::new();
+        let refused = |view: Option<&'_ View>| view.map(|view| view.refused.clone());
+        let (old, new) = (refused(old), refused(new));
+        let (old, new) = (old.as_ref().unwrap_or(&none), new.as_ref().unwrap_or(&none));
+        let routes: BTreeSet<&RouteName> = old.keys().chain(new.keys()).collect();
+        for route in routes {
+            if old.get(route) != new.get(route) {
+                changes.run(AttachedUnit(route.clone()));
+            }
+        }
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        state.claims.views.at(&self.0).is_some()
+    }
+}
+
+impl UnitReader<'_> {
+    /// Why a route does not fit into the view of a Gateway. [`ViewUnit`] has [`AttachedUnit`] run when that
+    /// changes.
+    pub(super) fn refused_by_view(
+        &self,
+        gateway: &ObjectName,
+        route: &RouteName,
+    ) -> Option<Problem> {
+        let view = self.tables.views.get(&ViewUnit(gateway.clone()))?;
+        let budget = *view.refused.get(route)?;
+        let limit = self.options().budgets.of(budget);
+        let definition = budget.definition();
+        let message = format!(
+            "Gateway {gateway} has no room for this route: its limit is {} ({}), and older routes come \
+             first. Name fewer listeners, remove routes, or use another Gateway",
+            definition.unit.text(limit),
+            definition.counts
+        );
+        Some(Problem::new(Reason::GatewayFull, "", message))
+    }
+}
