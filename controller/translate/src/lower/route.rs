@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xds::model::{Hostname, ListenerKey, ObjectName, Route, RouteKey};
+use xds::model::{Hostname, ObjectName, Route, RouteKey};
 
 use super::route_cost::{self, Cost};
 use super::rule::LoweredRule;
