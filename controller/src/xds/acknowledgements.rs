@@ -27,6 +27,10 @@ impl Observer for Reporter {
         self.measures.observe(event);
         self.mark([proxy.node.gateway.clone()]);
     }
+
+    fn too_large(&self, _: &ObjectName) {
+        self.measures.too_large();
+    }
 }
 
 impl Reporter {

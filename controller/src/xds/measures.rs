@@ -15,6 +15,7 @@ pub(super) struct Measures {
     responses: ByType,
     bytes: ByType,
     refused: ByType,
+    too_large: Counter,
     acknowledgement: Histogram,
 }
 
@@ -28,6 +29,7 @@ impl Measures {
             responses: Family::default(),
             bytes: Family::default(),
             refused: Family::default(),
+            too_large: Counter::default(),
             // From 1 ms to 32 s.
             acknowledgement: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
         };
@@ -48,11 +50,18 @@ impl Measures {
             registry.register("xds_response_bytes", help, own.bytes.clone());
             let help = "Resources rejected by proxies";
             registry.register("xds_refused_resources", help, own.refused.clone());
+            let help = "Streams that ended because requests of the proxy were too large";
+            registry.register("xds_too_large_requests", help, own.too_large.clone());
             let help = "Time from starting to send a batch to each acknowledgement of a proxy";
             let measure = own.acknowledgement.clone();
             registry.register("xds_acknowledgement_seconds", help, measure);
         });
         own
+    }
+
+    /// A stream ended because its requests are too large.
+    pub(super) fn too_large(&self) {
+        self.too_large.inc();
     }
 
     pub(super) fn observe(&self, event: &Event<'_>) {
@@ -96,6 +105,7 @@ mod tests {
         let metrics = Metrics::default();
         drop(Measures::register(&metrics));
         let text = metrics.text();
+        assert!(text.contains("gateway_controller_xds_too_large_requests_total 0\n"));
         for name in ["responses", "response_bytes", "refused_resources"] {
             for kind in Kind::ALL.map(Kind::as_str) {
                 let line = format!("gateway_controller_xds_{name}_total{{type=\"{kind}\"}} 0\n");

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::batch::Position;
 use super::encoded::Version;
-use super::limits::PARTS;
+use super::limits::{PARTS, REPORT_BYTES, REPORT_ENTRY_BYTES};
 use super::objects::{self, Objects};
 use super::refusal::{self, Refusal};
 use crate::decode;
@@ -32,6 +32,8 @@ pub struct Client {
     arriving: Vec<DeltaDiscoveryResponse>,
     /// Types for which no response has been received yet.
     missing: BTreeSet<Kind>,
+    /// Types that were not reported when the stream began: its first batch has all of them.
+    unreported: BTreeSet<Kind>,
 }
 
 /// A complete batch. Apply its changes atomically and pass it to [`Client::acknowledge`].
@@ -93,6 +95,7 @@ impl Client {
             objects: Objects::default(),
             arriving: Vec::new(),
             missing: Kind::ALL.into(),
+            unreported: BTreeSet::new(),
         }
     }
 
@@ -112,11 +115,12 @@ impl Client {
         self.digests.get(&kind).copied()
     }
 
-    /// Begins a stream: subscribes to everything and reports the held versions. An unfinished batch
-    /// of an earlier stream is dropped.
+    /// Begins a stream: subscribes to everything and reports the held versions, as far as the controller
+    /// accepts so many. An unfinished batch of an earlier stream is dropped.
     pub fn connect(&mut self) -> Vec<DeltaDiscoveryRequest> {
         self.arriving.clear();
         self.objects.clear();
+        self.unreported = self.beyond_report();
         let requests = Kind::ALL.into_iter().map(|kind| DeltaDiscoveryRequest {
             node: Some(Node {
                 id: self.node.clone(),
@@ -125,7 +129,7 @@ impl Client {
             initial_resource_versions: self
                 .held
                 .iter()
-                .filter(|(key, _)| key.kind == kind)
+                .filter(|(key, _)| key.kind == kind && !self.unreported.contains(&kind))
                 .map(|(key, version)| {
                     let version = version.map_or_else(String::new, |it| it.to_string());
                     (key.key.to_string(), version)
@@ -134,6 +138,25 @@ impl Client {
             ..DeltaDiscoveryRequest::default()
         });
         requests.collect()
+    }
+
+    /// The types whose versions would make the report too large.
+    fn beyond_report(&self) -> BTreeSet<Kind> {
+        let mut sizes: BTreeMap<Kind, usize> = BTreeMap::new();
+        for key in self.held.keys() {
+            let size = sizes.entry(key.kind).or_default();
+            *size = size.saturating_add(key.key.len().saturating_add(REPORT_ENTRY_BYTES));
+        }
+        let mut reported: usize = 0;
+        let beyond = sizes.into_iter().filter_map(|(kind, size)| {
+            let with_it = reported.saturating_add(size);
+            if with_it > REPORT_BYTES {
+                return Some(kind);
+            }
+            reported = with_it;
+            None
+        });
+        beyond.collect()
     }
 
     /// Whether a complete configuration has been received since the process started.
@@ -190,12 +213,16 @@ impl Client {
         let mut changes = BTreeMap::new();
         let mut refused = Vec::new();
         let mut parts = Vec::new();
+        let mut replaced = BTreeSet::new();
         for response in responses {
             // A response of another type was not accepted.
             let Some(kind) = Kind::from_type_url(&response.type_url) else {
                 continue;
             };
             self.missing.remove(&kind);
+            if self.unreported.remove(&kind) {
+                replaced.insert(kind);
+            }
             let mut keys = BTreeSet::new();
             for name in response.removed_resources {
                 let key = key(kind, &name);
@@ -222,6 +249,11 @@ impl Client {
                 nonce: response.nonce,
                 keys,
             });
+        }
+        // The controller sent all of them, and cannot know what else was held.
+        let held = self.held.keys().filter(|key| replaced.contains(&key.kind));
+        for gone in held {
+            changes.entry(gone.clone()).or_insert(Some(None));
         }
         received(self.objects.take(changes), refused, parts)
     }

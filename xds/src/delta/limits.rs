@@ -18,5 +18,13 @@ pub(super) const TOMBSTONES: usize = 4_096;
 /// The requests of a proxy arrive together.
 pub(super) const FIRST_REQUESTS: Duration = Duration::from_secs(1);
 
-/// Bytes of a rejection's text: it becomes part of a condition, whose message may have 32 KiB.
+/// Bytes of names and versions that a client reports when it begins a stream: 12 MiB, of the 16 MiB that
+/// the controller accepts of a request, and keeps of a stream. A type that does not fit is not reported, and
+/// is received again as a whole.
+pub(super) const REPORT_BYTES: usize = 12 << 20;
+
+/// Bytes of an entry of the report besides its name: the version, and the tags and lengths of protobuf.
+pub(super) const REPORT_ENTRY_BYTES: usize = 24;
+
+/// Bytes of a rejection's text: it becomes part of a condition, whose message may have 2 KiB.
 pub(super) const REFUSAL_TEXT: usize = 1_024;

@@ -342,3 +342,42 @@ fn a_resource_that_cannot_be_applied_is_rejected() {
     assert_eq!(received.refused[0].text, "there is no room");
     let _ = client.acknowledge(received, Vec::new());
 }
+
+/// Otherwise the controller would refuse the stream, and the proxy would never be configured again.
+#[test]
+fn a_type_whose_versions_are_too_many_to_report_is_received_again_as_a_whole() {
+    let mut client = Client::new("proxy".to_owned());
+    let [one, two] = [
+        Encoded::new(&service("one", 1)),
+        Encoded::new(&service("two", 1)),
+    ];
+    let policy = Encoded::new(&policy("x", "y"));
+    client.restore([&one, &two, &policy].map(|it| (it.key.clone(), Some(it.version))));
+    let many = (0..130_000).map(|number| key(&format!("{number:0100}")));
+    client.restore(many.map(|key| (key, Some(one.version))));
+    let size = |requests: &[DeltaDiscoveryRequest]| -> usize {
+        requests.iter().map(Message::encoded_len).sum()
+    };
+    let requests = client.connect();
+    assert!(size(&requests) < 1_000, "{}", size(&requests));
+    assert_eq!(held(&mut client, Kind::Policy).len(), 1);
+    assert_eq!(held(&mut client, Kind::Service), []);
+
+    // All services that there are, of which one has changed.
+    let first = response(Kind::Service, "1/1/1", &[service("one", 2)], &[]);
+    let received = whole(&mut client, first);
+    assert_eq!(received.changes.len(), 130_002);
+    let kept = received
+        .changes
+        .iter()
+        .filter(|(_, resource)| resource.is_some());
+    let kept: Vec<_> = kept.map(|(key, _)| key.clone()).collect();
+    assert_eq!(kept, [one.key]);
+    client.acknowledge(received, vec![]);
+    assert_eq!(held(&mut client, Kind::Service).len(), 1);
+
+    // Later batches have changes only.
+    let second = response(Kind::Service, "2/1/1", &[service("two", 1)], &[]);
+    let received = whole(&mut client, second);
+    assert_eq!(changed(&received), ["two"]);
+}

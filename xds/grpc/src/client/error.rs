@@ -90,6 +90,12 @@ pub enum StreamError {
     /// `PERMISSION_DENIED`: the token belongs to no proxy of this Gateway.
     #[error("the controller does not serve this proxy: {0}")]
     Forbidden(String),
+    /// `OUT_OF_RANGE`: the first request exceeds what the controller accepts.
+    #[error(
+        "the controller does not accept what this proxy reports of its configuration: {0}; remove \
+         routes or listeners of its Gateway, then restart the proxy"
+    )]
+    TooLarge(String),
     /// Any other gRPC status or connection error.
     #[error("the xDS stream ended: {0}")]
     Ended(String),
@@ -100,6 +106,7 @@ impl StreamError {
         match status.code() {
             Code::Unauthenticated => Self::Unauthenticated(status.message().to_owned()),
             Code::PermissionDenied => Self::Forbidden(status.message().to_owned()),
+            Code::OutOfRange => Self::TooLarge(status.message().to_owned()),
             code => {
                 let text = match status.message() {
                     "" => code.description(),

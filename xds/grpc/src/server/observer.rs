@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use xds::delta::{Refusal, Version};
-use xds::model::{Kind, ResourceKey};
+use xds::model::{Kind, ObjectName, ResourceKey};
 
 use crate::NodeId;
 
@@ -13,6 +13,10 @@ use crate::NodeId;
 pub trait Observer: Send + Sync + 'static {
     /// Called for each event on the stream of this proxy.
     fn observe(&self, proxy: &Proxy, event: &Event<'_>);
+
+    /// Called when a stream of a proxy of this Gateway has ended because its requests are too large. A proxy
+    /// that reports what it holds sends them again, so it will not be served.
+    fn too_large(&self, gateway: &ObjectName);
 }
 
 /// A proxy with an open stream.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep_until, timeout};
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 use tracing::{debug, warn};
 use xds::delta::{Answered, Outgoing, Poll, ProxySession, UnknownType};
 use xds::discovery::DeltaDiscoveryRequest;
@@ -43,6 +43,8 @@ pub(super) struct Stream {
 enum StreamEnd {
     Gone,
     Status(Status),
+    /// A request exceeds the limit of one, or of what is kept of all.
+    TooLarge(Status),
     /// The proxy does not read, so no status can be sent.
     Unresponsive,
 }
@@ -93,6 +95,11 @@ impl Stream {
                 ending
             }
         };
+        if let StreamEnd::TooLarge(status) = &ending {
+            let gateway = &identity.gateway;
+            warn!(%gateway, %status, "requests of a proxy are too large, so it is not served: remove routes of its Gateway");
+            self.connection.server.observer.too_large(gateway);
+        }
         self.end(ending).await;
     }
 
@@ -103,7 +110,8 @@ impl Stream {
     ) -> Result<(StreamRegistration, DeltaDiscoveryRequest), StreamEnd> {
         let server = &self.connection.server;
         let first = timeout(server.limits.unresponsive, self.requests.message()).await;
-        let first = first.map_err(|_| Status::deadline_exceeded(NO_REQUEST))??;
+        let first = first.map_err(|_| Status::deadline_exceeded(NO_REQUEST))?;
+        let first = first.map_err(StreamEnd::of_request)?;
         let Some(first) = first else {
             return Err(StreamEnd::Gone);
         };
@@ -147,7 +155,9 @@ impl Stream {
             (session.receive(request, now), session.kept_bytes())
         };
         if kept > self.connection.server.limits.kept_bytes {
-            return Err(Status::resource_exhausted(TOO_MANY_NAMES).into());
+            return Err(StreamEnd::TooLarge(Status::resource_exhausted(
+                TOO_MANY_NAMES,
+            )));
         }
         let after = now.saturating_duration_since(self.begun);
         match answered {
@@ -234,7 +244,7 @@ impl Stream {
             request = self.requests.message() => match request {
                 Ok(Some(request)) => WakeEvent::Request(Box::new(request)),
                 Ok(None) => WakeEvent::Ended(StreamEnd::Gone),
-                Err(status) => WakeEvent::Ended(status.into()),
+                Err(status) => WakeEvent::Ended(StreamEnd::of_request(status)),
             },
             room = self.responses.reserve(), if !self.queue.is_empty() => {
                 let next = self.queue.pop_front();
@@ -259,7 +269,7 @@ impl Stream {
     async fn end(self, ending: StreamEnd) {
         let status = match ending {
             StreamEnd::Gone => Status::ok(""),
-            StreamEnd::Status(status) => status,
+            StreamEnd::Status(status) | StreamEnd::TooLarge(status) => status,
             StreamEnd::Unresponsive => return self.connection.close_now(),
         };
         debug!(%status, "an xDS stream ended");
@@ -294,10 +304,19 @@ impl From<Status> for StreamEnd {
 }
 
 impl StreamEnd {
+    /// The end because a request could not be received.
+    fn of_request(status: Status) -> Self {
+        // The code that tonic has for messages beyond the limit, and for nothing else.
+        match status.code() {
+            Code::OutOfRange => Self::TooLarge(status),
+            _ => Self::Status(status),
+        }
+    }
+
     fn reason(&self) -> &str {
         match self {
             Self::Gone => "the proxy closed it",
-            Self::Status(status) => status.message(),
+            Self::Status(status) | Self::TooLarge(status) => status.message(),
             Self::Unresponsive => "timed out: the proxy neither read nor acknowledged responses",
         }
     }

@@ -183,6 +183,8 @@ async fn a_flood_of_subscriptions_ends_only_its_stream() {
         flood.request(Kind::Service, subscribe).await;
     }
     assert_eq!(flood.end().await.code(), Code::ResourceExhausted);
+    let is_it = |seen: &ServerEvent| *seen == ServerEvent::TooLarge;
+    controller.sees("a/web", is_it).await;
     is_served(&controller, &mut neighbour).await;
 }
 
@@ -198,6 +200,9 @@ async fn a_request_of_64_megabytes_is_rejected() {
     };
     huge.request(Kind::Service, request).await;
     assert_eq!(huge.end().await.code(), Code::OutOfRange);
+    // Nothing is known of the proxy but its Gateway.
+    let is_it = |seen: &ServerEvent| *seen == ServerEvent::TooLarge;
+    controller.sees("a/web", is_it).await;
     is_served(&controller, &mut neighbour).await;
 }
 

@@ -106,6 +106,8 @@ pub(crate) enum ServerEvent {
     Accepted,
     Refused(Vec<Refusal>),
     Disconnected(String),
+    /// Of the Gateway in place of the proxy.
+    TooLarge,
 }
 
 struct Events(mpsc::UnboundedSender<(String, ServerEvent)>);
@@ -121,6 +123,10 @@ impl Observer for Events {
         };
         // The receiver is dropped at the end of a test.
         let _ = self.0.send((proxy.node.proxy.to_string(), seen));
+    }
+
+    fn too_large(&self, gateway: &ObjectName) {
+        let _ = self.0.send((gateway.to_string(), ServerEvent::TooLarge));
     }
 }
 
