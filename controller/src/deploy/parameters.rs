@@ -101,6 +101,9 @@ pub struct ServiceParameters {
     pub kind: Option<ServiceType>,
     /// In addition to those of the Gateway's `infrastructure`.
     pub annotations: BTreeMap<String, String>,
+    /// Whether each port of a LoadBalancer has a port of the nodes; `None` leaves it to the cluster.
+    #[serde(rename = "allocateLoadBalancerNodePorts")]
+    pub node_ports: Option<bool>,
 }
 
 /// The type of a Service.
@@ -186,6 +189,7 @@ impl Parameters {
             seccomp_profile: self.seccomp_profile.or(class.seccomp_profile),
             service: ServiceParameters {
                 kind: self.service.kind.or(class.service.kind),
+                node_ports: self.service.node_ports.or(class.service.node_ports),
                 annotations: both(self.service.annotations, class.service.annotations),
             },
             overlays: self.overlays.over_defaults(class.overlays),

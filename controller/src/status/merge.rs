@@ -321,7 +321,7 @@ const CONDITIONS: &str = "conditions";
 const LISTENERS: &str = "listeners";
 const TRANSITION: &str = "lastTransitionTime";
 /// Every condition type that we write: others belong to other controllers.
-const OWN_CONDITIONS: [&str; 13] = [
+const OWN_CONDITIONS: [&str; 14] = [
     "Accepted",
     "AddressesAssigned",
     "DefaultGateway",
@@ -334,6 +334,7 @@ const OWN_CONDITIONS: [&str; 13] = [
     "OverlappingTLSConfig",
     "CertificateExpired",
     "PolicyAncestorLimitReached",
+    "ListenerLimitExceeded",
     "SupportedVersion",
 ];
 /// The `maxItems` of Gateway API for conditions of any object.

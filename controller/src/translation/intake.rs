@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use translate::api::{ClusterTrustBundle, Gateway, Resource as _};
-use translate::{Batch, Event, Object, ObjectRef, Store, admit};
+use translate::{Batch, Event, ListenerLimits, Object, ObjectRef, Store, admit};
 use xds::model::ObjectName;
 
 use super::classes::{self, Classes};
@@ -77,6 +77,9 @@ impl Intake {
             Content::Class { class, observed } => {
                 let is_ours = self.serves(&name, &class, &observed);
                 let (outputs, generation) = (&self.outputs, observed.generation);
+                let parameters = class.parameters.clone().and_then(Result::ok);
+                let parameters = parameters.filter(|_| is_ours);
+                batch.push(Event::ClassParameters(name.name.to_string(), parameters));
                 if is_ours {
                     self.classes
                         .put(&name, generation, class.parameters, outputs);
@@ -144,9 +147,11 @@ impl Intake {
 
     fn set_parameters(&self, name: ObjectName, spec: Option<Arc<Value>>, batch: &mut Batch) {
         let exists = spec.is_some();
+        let limits = spec.as_deref().map(limits).unwrap_or_default();
         self.outputs.parameters.set(&name, spec);
         self.classes.parameters_changed(&name, &self.outputs);
-        batch.push(Event::Parameters(name, exists));
+        batch.push(Event::Parameters(name.clone(), exists));
+        batch.push(Event::ListenerLimits(name, limits));
     }
 
     fn synced(&mut self, kind: KindId, is_served: bool, batch: &mut Batch) {
@@ -178,6 +183,7 @@ impl Intake {
         if reading == Some(Reading::Class) {
             self.outputs.claims.forget(&name.name);
             self.classes.remove(&name, &self.outputs);
+            batch.push(Event::ClassParameters(name.name.to_string(), None));
             batch.push(Event::Class(name.name.to_string(), false));
         } else {
             self.outputs.invalid.set(&reference, None);
@@ -205,6 +211,15 @@ impl Intake {
     }
 }
 
+/// The limits of listeners in `GatewayParameters`, which the CRD has validated.
+fn limits(spec: &Value) -> ListenerLimits {
+    let limit = |name: &str| spec.get("limits")?.get(name)?.as_u64();
+    ListenerLimits {
+        ports: limit("ports"),
+        listeners: limit("listeners"),
+    }
+}
+
 /// An object as it is once the batch is applied.
 fn current(object: &ObjectRef, store: &Store, batch: &Batch) -> Option<Object> {
     let last = batch.iter().rev().find_map(|event| match event {
@@ -213,4 +228,22 @@ fn current(object: &ObjectRef, store: &Store, batch: &Batch) -> Option<Object> {
         _ => None,
     });
     last.unwrap_or_else(|| store.get(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn limits_of_listeners_are_read_from_parameters() {
+        let given = limits(&json!({"limits": {"ports": 100}, "replicas": 2}));
+        let expected = ListenerLimits {
+            ports: Some(100),
+            listeners: None,
+        };
+        assert_eq!(given, expected);
+        assert_eq!(limits(&json!({})), ListenerLimits::default());
+    }
 }

@@ -131,10 +131,36 @@ budgets! {
         unit: Unit::Bytes,
         default: MIB,
         cap: MIB,
-        condition: "object `Accepted=False`; its previous version serves",
+        condition: "its previous version serves; object `Accepted=False`",
         reason: Some(Reason::UnsupportedValue),
         raised_by: "nobody",
         why: "about the limit of an object in etcd; a response carries at least one resource",
+    };
+    /// Ports of a Gateway.
+    GatewayPorts = Definition {
+        name: "gateway_ports",
+        counts: "ports of a Gateway, with those of its ListenerSets",
+        unit: Unit::Count,
+        default: 64,
+        cap: 1_024,
+        condition: "newest listeners `Accepted=False`: those of ListenerSets `TooManyListeners`, the Gateway's \
+                    own",
+        reason: Some(Reason::PortUnavailable),
+        raised_by: "the Gateway's owner, `limits.ports` of GatewayParameters",
+        why: "as many as a Gateway can have listeners of its own; each is a port of its Service, for most load \
+              balancers a port of every node, of which a cluster has 2768",
+    };
+    /// Listeners of the ListenerSets of a Gateway.
+    SetListeners = Definition {
+        name: "gateway_set_listeners",
+        counts: "listeners of the ListenerSets of a Gateway",
+        unit: Unit::Count,
+        default: 4_096,
+        cap: 16_384,
+        condition: "newest listeners `Accepted=False`",
+        reason: Some(Reason::TooManyListeners),
+        raised_by: "the Gateway's owner, `limits.listeners` of GatewayParameters",
+        why: "every proxy has all of them; 2 500 ListenerSets are measured",
     };
     /// Bytes of a message in a condition or an Event.
     MessageBytes = Definition {
@@ -228,7 +254,13 @@ impl Limits {
     #[must_use]
     pub fn of_machine() -> Self {
         let mut limits = Self::default();
-        for budget in [Budget::ViewResources, Budget::ViewBytes, Budget::ViewReport] {
+        for budget in [
+            Budget::ViewResources,
+            Budget::ViewBytes,
+            Budget::ViewReport,
+            Budget::GatewayPorts,
+            Budget::SetListeners,
+        ] {
             limits.0[budget as usize] = u64::MAX;
         }
         limits

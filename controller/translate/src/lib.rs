@@ -36,7 +36,8 @@ use xds::model::{Model, ObjectName};
 
 pub use infrastructure::Infrastructure;
 pub use options::{
-    AssignedAddresses, CLUSTER_DOMAIN, CONTROLLER_NAME, DEFAULT_CLASS, Environment, Options,
+    AssignedAddresses, CLUSTER_DOMAIN, CONTROLLER_NAME, DEFAULT_CLASS, Environment, ListenerLimits,
+    Options,
 };
 pub use status::Statuses;
 pub use store::{Object, ObjectRef, Store};

@@ -45,6 +45,10 @@ pub enum Environment {
         assigned: BTreeMap<ObjectName, AssignedAddresses>,
         /// Names of the `GatewayParameters` that exist.
         parameters: BTreeSet<ObjectName>,
+        /// Limits that `GatewayParameters` set, where they set any.
+        limits: BTreeMap<ObjectName, ListenerLimits>,
+        /// The `GatewayParameters` of classes, by the name of the class.
+        class_parameters: BTreeMap<String, ObjectName>,
         /// Whether the API server serves ClusterTrustBundles.
         has_trust_bundles: bool,
     },
@@ -58,6 +62,25 @@ impl Environment {
                 has_trust_bundles, ..
             } => std::mem::replace(has_trust_bundles, new) != new,
             Self::Machine { .. } => false,
+        }
+    }
+}
+
+/// Limits of the listeners of a Gateway that `GatewayParameters` set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ListenerLimits {
+    /// Number of its ports, with those of its ListenerSets.
+    pub ports: Option<u64>,
+    /// Number of listeners of its ListenerSets.
+    pub listeners: Option<u64>,
+}
+
+impl ListenerLimits {
+    /// These limits, and those of the class where they set none.
+    pub(crate) fn or(self, class: Self) -> Self {
+        Self {
+            ports: self.ports.or(class.ports),
+            listeners: self.listeners.or(class.listeners),
         }
     }
 }
@@ -110,6 +133,8 @@ impl Options {
                 domain: domain.to_owned(),
                 assigned: BTreeMap::new(),
                 parameters: BTreeSet::new(),
+                limits: BTreeMap::new(),
+                class_parameters: BTreeMap::new(),
                 has_trust_bundles: false,
             },
             budgets: Limits::default(),

@@ -1,6 +1,6 @@
 //! Problems of objects, as reported in statuses.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use crate::reason::Reason;
 use crate::status::message_bytes;
@@ -59,7 +59,8 @@ pub(crate) fn join(texts: impl ExactSizeIterator<Item = impl fmt::Display>) -> S
         if listed >= MAX_LISTED || !has_room {
             joined.truncate(joined.floor_char_boundary(room));
             let more = count - listed;
-            joined.push_str(&format!("{SEPARATOR}and {more} more"));
+            // Writing to a String cannot fail.
+            let _ = write!(joined, "{SEPARATOR}and {more} more");
             break;
         }
         if listed > 0 {

@@ -64,6 +64,8 @@ pub enum Reason {
     RouteTooLarge,
     SupportedVersion,
     TargetNotFound,
+    /// Not in Gateway API: a Gateway has as many listeners or ports as its limit.
+    TooManyListeners,
     UnsupportedAddress,
     UnsupportedProtocol,
     UnsupportedValue,

@@ -115,6 +115,43 @@ fn a_route_whose_rules_take_too_many_bytes_at_its_listeners_is_refused() {
     assert_eq!(refused.0.len(), 1);
 }
 
+/// 150 ListenerSets with 64 ports each took every NodePort of a cluster, or made a Service that etcd refuses.
+#[test]
+fn ports_of_listener_sets_beyond_the_limit_of_a_gateway_are_refused() {
+    let mut translator = Translator::new(Options::cluster());
+    let mut batch = vec![Event::Upsert(gateway(1))];
+    batch.extend((0..150).map(|set| Event::Upsert(ports(set))));
+    batch.push(Event::Start);
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    let binds = delta
+        .resources
+        .iter()
+        .filter(|(key, _)| key.kind == Kind::Bind);
+    assert_eq!(binds.count(), 64);
+    let uses = translator.take_budget_changes();
+    let of_ports = uses
+        .iter()
+        .find(|((budget, _), _)| *budget == Budget::GatewayPorts);
+    let (_, used) = of_ports.expect("the Gateway has ports");
+    assert_eq!(used.expect("they are in use").refused, 9_600 - 63);
+}
+
+/// A ListenerSet with 64 ports of its own.
+fn ports(set: usize) -> Object {
+    let listeners = (0..64).map(|number| {
+        let port = 20_000 + set * 64 + number;
+        json!({"name": format!("port-{port}"), "port": port, "protocol": "HTTP"})
+    });
+    let value = json!({
+        "metadata": {"namespace": "app", "name": format!("set-{set:03}")},
+        "spec": {
+            "parentRef": {"namespace": "infra", "name": "edge"},
+            "listeners": listeners.collect::<Vec<_>>(),
+        },
+    });
+    admitted(GATEWAY_API, "ListenerSet", value)
+}
+
 #[test]
 fn only_the_entries_that_are_read_are_kept_of_secrets_and_config_maps() {
     let data = json!({"tls.crt": "YQ==", "tls.key": "Yg==", "ca.crt": "Yw==", "password": "ZA=="});

@@ -70,6 +70,8 @@ fn in_a_cluster(text: &str) -> (Translator, Delta) {
             domain: CLUSTER_DOMAIN.to_owned(),
             assigned: BTreeMap::new(),
             parameters: BTreeSet::new(),
+            limits: BTreeMap::new(),
+            class_parameters: BTreeMap::new(),
             has_trust_bundles: true,
         },
         ..Options::machine()

@@ -34,6 +34,10 @@ pub(super) fn of_listeners(input: &RenderInput) -> Service {
             selector: Some(labels::selector(&input.name.name)),
             ports: Some(input.ports.iter().copied().map(port).collect()),
             load_balancer_ip: requested(false).filter(|_| kind == ServiceType::LoadBalancer),
+            // The API server accepts it for this type only.
+            allocate_load_balancer_node_ports: parameters
+                .node_ports
+                .filter(|_| kind == ServiceType::LoadBalancer),
             cluster_ip: requested(true),
             ..ServiceSpec::default()
         }),

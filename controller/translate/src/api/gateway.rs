@@ -5,13 +5,18 @@ use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DefaultScope, GATEWAY_GROUP, GatewayTls, LabelSelector, ListenerFilters, ObjectMeta};
+use super::{
+    DefaultScope, GATEWAY_GROUP, GatewayTls, LabelSelector, ListenerFilters, ObjectMeta,
+    RecordedListeners,
+};
 
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct Gateway {
     #[serde(default)]
     pub metadata: ObjectMeta,
     pub spec: GatewaySpec,
+    #[serde(default, skip_serializing, deserialize_with = "super::null_as_default")]
+    pub status: RecordedListeners,
 }
 
 /// The desired state of a Gateway.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use xds::model::ObjectName;
 
-use super::{GATEWAY_GROUP, Gateway, Listener, ObjectMeta, Resource as _, Text};
+use super::{GATEWAY_GROUP, Gateway, Listener, ObjectMeta, RecordedListeners, Resource as _, Text};
 
 /// More listeners for a Gateway.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -11,6 +11,8 @@ pub struct ListenerSet {
     #[serde(default)]
     pub metadata: ObjectMeta,
     pub spec: ListenerSetSpec,
+    #[serde(default, skip_serializing, deserialize_with = "super::null_as_default")]
+    pub status: RecordedListeners,
 }
 
 /// The desired state of a ListenerSet.

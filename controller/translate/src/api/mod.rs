@@ -24,6 +24,7 @@ mod meta;
 mod parent_ref;
 mod pod;
 mod policy_entries;
+mod recorded_listeners;
 mod reference_grant;
 mod resource;
 mod selector;
@@ -88,6 +89,7 @@ pub use meta::{Labels, ObjectMeta};
 pub use parent_ref::{DefaultScope, ParentReference};
 pub use pod::{Pod, PodCondition, PodStatus};
 pub use policy_entries::{PolicyEntries, PolicyEntry};
+pub use recorded_listeners::RecordedListeners;
 pub use reference_grant::{
     ReferenceGrant, ReferenceGrantFrom, ReferenceGrantSpec, ReferenceGrantTo,
 };

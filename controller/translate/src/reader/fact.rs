@@ -41,6 +41,10 @@ facts! {
     Exists(&'static str, ObjectName);
     /// The references that grants allow from one kind and namespace to another.
     ReferenceDirection(Arc<ReferenceDirection>);
+    /// The limits of listeners in `GatewayParameters`.
+    ListenerLimits(ObjectName);
+    /// The `GatewayParameters` of a GatewayClass.
+    ClassParameters(Arc<str>);
     /// The labels of a namespace.
     Labels(Arc<str>);
     /// The names of the EndpointSlices of a Service.

@@ -22,7 +22,7 @@ pub(crate) use object_index::ObjectIndex;
 use object_index::PodLabel;
 
 use crate::api::{CLASS_KIND, Labels, Namespace, PARAMETERS_KIND, Pod, Secret};
-use crate::options::{AssignedAddresses, Environment, NO_ADDRESSES, Options};
+use crate::options::{AssignedAddresses, Environment, ListenerLimits, NO_ADDRESSES, Options};
 use crate::problem::Problem;
 use crate::store::StoredKind;
 use crate::upstream::Upstream;
@@ -193,6 +193,31 @@ impl<'a> Reader<'a> {
             Environment::Cluster { parameters, .. } => parameters.contains(name),
             Environment::Machine { .. } => true,
         }
+    }
+
+    /// The limits of listeners that the `GatewayParameters` of a Gateway set, or else those of its class.
+    pub(crate) fn listener_limits(
+        &self,
+        parameters: Option<&ObjectName>,
+        class: &str,
+    ) -> ListenerLimits {
+        let Environment::Cluster {
+            limits,
+            class_parameters,
+            ..
+        } = &self.objects.options.environment
+        else {
+            return ListenerLimits::default();
+        };
+        let of = |name: Option<&ObjectName>| {
+            let Some(name) = name else {
+                return ListenerLimits::default();
+            };
+            self.depend_on(Fact::ListenerLimits(name.clone()));
+            limits.get(name).copied().unwrap_or_default()
+        };
+        self.depend_on(Fact::ClassParameters(class.into()));
+        of(parameters).or(of(class_parameters.get(class)))
     }
 
     /// Whether there can be ClusterTrustBundle objects; a machine reads them from files.

@@ -9,6 +9,7 @@ use super::allowed::AllowedNamespaces;
 use super::frontend::ClientValidation;
 use super::tls;
 use crate::api::{self, DefaultScope, OWN_GROUP, PARAMETERS_KIND};
+use crate::budgets::Budget;
 use crate::expiry::Expiries;
 use crate::owner::Owner;
 use crate::problem::Problem;
@@ -32,6 +33,10 @@ pub(crate) struct GatewayProperties {
     /// address, or whose parameters were deleted, keeps serving clients that still reach its
     /// proxies.
     pub(crate) is_carried: bool,
+    /// Most ports, with those of its ListenerSets.
+    pub(crate) max_ports: u64,
+    /// Most listeners of its ListenerSets.
+    pub(crate) max_set_listeners: u64,
     /// Whether routes without a parent attach to it as a default Gateway.
     pub(crate) is_default: bool,
 }
@@ -62,7 +67,18 @@ impl GatewayProperties {
             refusals.extend(check_parameters(reader, name, object).err());
         }
         let mut expiries = Expiries::default();
+        let parameters = parameters_ref(object);
+        let parameters = parameters.map(|it| ObjectName::new(&name.namespace, &it.name));
+        let class = &object.spec.gateway_class_name;
+        let given = reader.listener_limits(parameters.as_ref(), class);
+        let budgets = &reader.options().budgets;
+        let limit = |budget: Budget, given: Option<u64>| {
+            let given = given.map(|given| given.min(budget.definition().cap));
+            given.unwrap_or_else(|| budgets.of(budget))
+        };
         Self {
+            max_ports: limit(Budget::GatewayPorts, given.ports),
+            max_set_listeners: limit(Budget::SetListeners, given.listeners),
             created: object.metadata.created(),
             terms: Arc::new(terms),
             client_certificate: client_certificate(reader, &owner, object, &mut expiries),

@@ -54,6 +54,8 @@ pub(crate) struct ListenerConflicts {
     pub(crate) conflict: Option<Problem>,
     /// Name of another listener of its port with overlapping host names.
     pub(crate) overlaps: Option<String>,
+    /// The limit of its Gateway that leaves no room for it.
+    pub(crate) over_limit: Option<Problem>,
 }
 
 /// A listener with its conflicts.
@@ -141,7 +143,7 @@ impl Listener {
 
     /// Whether it receives the requests of its port and host name, if only to reject them.
     pub(crate) fn is_claimed(&self, conflicts: &ListenerConflicts) -> bool {
-        self.refusals.is_empty() && conflicts.conflict.is_none()
+        self.refusals.is_empty() && conflicts.conflict.is_none() && conflicts.over_limit.is_none()
     }
 
     /// Why it is not accepted, apart from conflicts.

@@ -16,6 +16,7 @@ pub(crate) mod frontend;
 pub(crate) mod gateway;
 pub(crate) mod listener;
 pub(crate) mod listener_filters;
+pub(crate) mod listener_limit;
 pub(crate) mod listener_set;
 pub(crate) mod offer;
 pub(crate) mod overlap;

@@ -79,6 +79,9 @@ pub enum ConditionType {
     /// Policies do not apply to this Gateway, because their statuses have no room for it. Gateway API
     /// requires to signal it on the Gateway, without naming a condition. Written only if there are any.
     PolicyAncestorLimitReached,
+    /// A Gateway has more listeners or ports than its limit: new ones are refused. Not in Gateway API.
+    /// Written only if it has.
+    ListenerLimitExceeded,
     /// The definitions of Gateway API are of a release that the controller was tested with.
     SupportedVersion,
 }
@@ -91,6 +94,7 @@ impl ConditionType {
             | Self::InsecureFrontendValidationMode
             | Self::OverlappingTLSConfig
             | Self::CertificateExpired
+            | Self::ListenerLimitExceeded
             | Self::PolicyAncestorLimitReached => ConditionStatus::False,
             Self::Accepted
             | Self::Programmed

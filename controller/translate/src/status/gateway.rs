@@ -53,6 +53,8 @@ pub(crate) struct GatewaySummary {
     pub(crate) attached_sets: u32,
     /// The policies whose statuses have no room for it.
     pub(crate) left_out_of: Vec<Problem>,
+    /// The limits of listeners that are exceeded.
+    pub(crate) over_limit: Vec<Problem>,
 }
 
 impl GatewayStatus {
@@ -71,6 +73,7 @@ impl GatewayStatus {
         let conditions = tls(conditions, object, properties);
         let conditions =
             conditions.abnormal(Type::PolicyAncestorLimitReached, &overall.left_out_of);
+        let conditions = conditions.abnormal(Type::ListenerLimitExceeded, &overall.over_limit);
         Self {
             addresses: match &*properties.refusals {
                 [] => properties.addresses.reached_at.clone(),
@@ -282,6 +285,9 @@ fn listener_accepted(conditions: Conditions, resolved: &ListenerWithConflicts<'_
         conflicts,
         ..
     } = resolved;
+    if let Some(problem) = &conflicts.over_limit {
+        return conditions.abnormal(Type::Accepted, std::slice::from_ref(problem));
+    }
     match (&*listener.all_refusals(), &conflicts.conflict) {
         ([], None) => conditions.normal(Type::Accepted, Reason::Accepted, "the listener is valid"),
         ([], Some(conflict)) => conditions

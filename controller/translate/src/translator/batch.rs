@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use xds::model::ObjectName;
 
-use crate::options::AssignedAddresses;
+use crate::options::{AssignedAddresses, ListenerLimits};
 use crate::store::{Object, ObjectRef};
 
 /// One change of the translator's input.
@@ -21,6 +21,10 @@ pub enum Event {
     AssignedAddresses(ObjectName, AssignedAddresses),
     /// Whether `GatewayParameters` of this name exist.
     Parameters(ObjectName, bool),
+    /// The limits that `GatewayParameters` of this name set; without any by default.
+    ListenerLimits(ObjectName, ListenerLimits),
+    /// The `GatewayParameters` of a GatewayClass, if it has any.
+    ClassParameters(String, Option<ObjectName>),
     /// Whether the API server serves ClusterTrustBundles.
     TrustBundles(bool),
     /// Whether a GatewayClass of this name belongs to this controller.

@@ -41,6 +41,7 @@ mod counts;
 mod delta;
 mod edges;
 mod emitted;
+mod environment;
 mod ledger;
 mod outcome;
 mod registry;
@@ -53,13 +54,9 @@ pub use batch::{Batch, Event};
 pub use delta::{Delta, ViewChange};
 pub use ledger::{BudgetUse, Series};
 
-use std::collections::BTreeSet;
-
 use jiff::Timestamp;
-use xds::model::ObjectName;
 
-use crate::api::{CLASS_KIND, PARAMETERS_KIND};
-use crate::options::{Environment, Options};
+use crate::options::Options;
 use crate::reader::{Fact, ObjectIndex};
 use crate::store::{Object, Store};
 use edges::Edges;
@@ -159,43 +156,11 @@ impl Translator {
                     self.changed(&facts, None);
                 }
             }
-            Event::MachineAddresses(new) => {
-                if let Environment::Machine { addresses } = &mut objects.options.environment
-                    && *addresses != new
-                {
-                    *addresses = new;
-                    self.changed(&[Fact::MachineAddresses()], None);
-                }
-            }
-            Event::AssignedAddresses(gateway, addresses) => {
-                if let Environment::Cluster { assigned, .. } = &mut objects.options.environment {
-                    if addresses.is_empty() {
-                        assigned.remove(&gateway);
-                    } else {
-                        assigned.insert(gateway.clone(), addresses);
-                    }
-                    self.changed(&[Fact::AssignedAddresses(gateway)], None);
-                }
-            }
-            Event::Parameters(name, exists) => {
-                if let Environment::Cluster { parameters, .. } = &mut objects.options.environment
-                    && include(parameters, name.clone(), exists)
-                {
-                    self.changed(&[Fact::Exists(PARAMETERS_KIND, name)], None);
-                }
-            }
-            Event::TrustBundles(new) => {
-                if objects.options.environment.set_trust_bundles(new) {
-                    self.changed(&[Fact::TrustBundles()], None);
-                }
-            }
-            Event::Class(name, is_ours) => {
-                if include(&mut objects.options.classes, name.clone(), is_ours) {
-                    let name = ObjectName::new("", &name);
-                    self.changed(&[Fact::Exists(CLASS_KIND, name)], None);
-                }
-            }
             Event::Start => self.is_started = true,
+            other => {
+                let fact = environment::change(&mut objects.options, other);
+                self.changed(fact.as_slice(), None);
+            }
         }
     }
 
@@ -235,15 +200,6 @@ impl Translator {
                 self.registry.mark(unit, stratum);
             }
         }
-    }
-}
-
-/// Adds an element to a set, or removes it. Returns whether the set changed.
-fn include<T: Ord>(set: &mut BTreeSet<T>, item: T, is_in: bool) -> bool {
-    if is_in {
-        set.insert(item)
-    } else {
-        set.remove(&item)
     }
 }
 

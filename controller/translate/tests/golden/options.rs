@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use translate::api::{GatewayAddress, ROUTABLE_IN_CLUSTER};
 use translate::budgets::{Budget, Limits};
-use translate::{CLUSTER_DOMAIN, Environment, Options};
+use translate::{CLUSTER_DOMAIN, Environment, ListenerLimits, Options};
 use xds::model::ObjectName;
 
 /// Parses `cluster`, `domain NAME`, `no-trust-bundles`, `now TIME`, `port-offset N`,
 /// `machine-address IP`, `assigned NS/GATEWAY TYPE ADDRESS`, `assigned-cluster-ip NS/GATEWAY
-/// ADDRESS`, `parameters NS/NAME` and `budget NAME N`.
+/// ADDRESS`, `parameters NS/NAME`, `limits NS/NAME PORTS LISTENERS` and `budget NAME N`.
 pub(crate) fn of(text: &str) -> Options {
     let mut options = Options::machine();
     for line in text.lines().filter_map(|line| line.strip_prefix("#! ")) {
@@ -21,6 +21,8 @@ pub(crate) fn of(text: &str) -> Options {
                     domain: CLUSTER_DOMAIN.to_owned(),
                     assigned: BTreeMap::new(),
                     parameters: BTreeSet::new(),
+                    limits: BTreeMap::new(),
+                    class_parameters: BTreeMap::new(),
                     has_trust_bundles: true,
                 }
             }
@@ -65,6 +67,14 @@ pub(crate) fn of(text: &str) -> Options {
                     value: (*value).to_owned(),
                     routability: ROUTABLE_IN_CLUSTER.to_owned(),
                 });
+            }
+            (["limits", object, ports, listeners], Environment::Cluster { limits, .. }) => {
+                let number = |text: &str| Some(text.parse().expect("a number"));
+                let given = ListenerLimits {
+                    ports: number(ports),
+                    listeners: number(listeners),
+                };
+                limits.insert(name(object), given);
             }
             (["parameters", object], Environment::Cluster { parameters, .. }) => {
                 parameters.insert(name(object));

@@ -15,6 +15,8 @@ use crate::api::{
 
 impl Admissible for Gateway {
     const ALSO: &'static [&'static str] = &["v1beta1"];
+    const READS_STATUS: bool = true;
+    const UNREAD: &'static [&'static str] = &["status"];
 
     fn may_restrict_access(field: &[&str]) -> bool {
         guarded(&["spec.tls.frontend"], field)

@@ -7,6 +7,9 @@ use crate::admit::syntax;
 use crate::api::ListenerSet;
 
 impl Admissible for ListenerSet {
+    const READS_STATUS: bool = true;
+    const UNREAD: &'static [&'static str] = &["status"];
+
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| {
             check.field("parentRef", |check| {

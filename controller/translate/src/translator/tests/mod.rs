@@ -16,7 +16,7 @@ use super::{Batch, BudgetUse, Delta, Event, Series, Translator};
 use crate::api::GatewayAddress;
 use crate::budgets::{Budget, Limits};
 use crate::infrastructure::Infrastructure;
-use crate::options::{AssignedAddresses, Options};
+use crate::options::{AssignedAddresses, ListenerLimits, Options};
 use crate::reader::Fact;
 use crate::status::Status;
 use crate::store::ObjectRef;
@@ -94,6 +94,8 @@ enum Step {
     Addresses(bool),
     Assign(usize, bool),
     TrustBundles(bool),
+    Limits(bool),
+    ClassParameters(bool),
 }
 
 type History = Vec<(Vec<Step>, usize)>;
@@ -107,6 +109,8 @@ fn history() -> impl Strategy<Value = History> {
         1 => any::<bool>().prop_map(Step::Addresses),
         1 => (1..3usize, any::<bool>()).prop_map(|(gateway, some)| Step::Assign(gateway, some)),
         1 => any::<bool>().prop_map(Step::TrustBundles),
+        1 => any::<bool>().prop_map(Step::Limits),
+        1 => any::<bool>().prop_map(Step::ClassParameters),
     ];
     let first = prop::collection::vec(step.clone(), 0..60);
     let batch = prop::collection::vec(step, 0..5);
@@ -133,6 +137,17 @@ fn event(step: &Step) -> Event {
             Event::MachineAddresses(some.then_some(address).into_iter().collect())
         }
         Step::TrustBundles(some) => Event::TrustBundles(*some),
+        Step::Limits(some) => {
+            let limits = ListenerLimits {
+                ports: some.then_some(1),
+                listeners: some.then_some(1),
+            };
+            Event::ListenerLimits(ObjectName::new("a", "sized"), limits)
+        }
+        Step::ClassParameters(some) => {
+            let parameters = some.then(|| ObjectName::new("a", "sized"));
+            Event::ClassParameters("gateway".to_owned(), parameters)
+        }
         Step::Assign(gateway, some) => {
             let address = GatewayAddress {
                 kind: "IPAddress".to_owned(),
@@ -171,7 +186,9 @@ fn with_budgets(options: Options, are_small: bool) -> Options {
         .with(Budget::RouteBytes, 300)
         .with(Budget::ViewResources, 4)
         .with(Budget::ViewBytes, 1_000)
-        .with(Budget::ViewReport, 400);
+        .with(Budget::ViewReport, 400)
+        .with(Budget::GatewayPorts, 2)
+        .with(Budget::SetListeners, 1);
     Options { budgets, ..options }
 }
 

@@ -176,7 +176,11 @@ impl CarriedUnit {
         let mut places = Places::of(resources);
         for owner in &joined.owners {
             let declared = reader.listeners(owner).map(|declared| &*declared.list);
-            for listener in declared.unwrap_or_default() {
+            let conflicts = joined.conflicts.get(owner).map_or(&[][..], |it| &**it);
+            let listeners = declared.unwrap_or_default().iter().zip(conflicts);
+            // Those beyond a limit cost nothing.
+            let listeners = listeners.filter(|(_, conflicts)| conflicts.over_limit.is_none());
+            for (listener, _) in listeners {
                 if let Some(protocol) = listener.refusing()
                     && places.take(self.bind_of(listener, &protocol), &protocol, listener)
                 {

@@ -9,13 +9,18 @@ use xds::model::{ObjectName, Transport};
 
 use super::SocketUnit;
 use super::listeners::DeclaredListeners;
+use crate::api::{Gateway, ListenerSet};
+use crate::budgets::{Budget, Use};
 use crate::owner::Owner;
+use crate::problem::Problem;
 use crate::reader::Fact;
 use crate::resolve::gateway::GatewayProperties;
 use crate::resolve::listener::{Listener, ListenerConflicts};
+use crate::resolve::listener_limit::ListenerLimit;
 use crate::resolve::protocol::Protocol;
 use crate::resolve::socket::SocketRank;
 use crate::resolve::{conflict, overlap};
+use crate::store::ObjectRef;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
 /// A Gateway by name.
@@ -29,8 +34,11 @@ pub(crate) struct JoinedListeners {
     pub(crate) owners: Vec<Owner>,
     /// The conflicts of each owner's listeners.
     pub(crate) conflicts: HashMap<Owner, Arc<[ListenerConflicts]>>,
+    /// The limits of listeners that are exceeded.
+    pub(crate) over_limit: Vec<Problem>,
     /// On a machine, the claimed sockets.
     sockets: Vec<SocketClaim>,
+    uses: Vec<(Budget, Use)>,
 }
 
 type SocketClaim = ((Transport, NonZeroU16), SocketRank, IpAddr);
@@ -43,7 +51,9 @@ impl Unit for GatewayUnit {
         let owners = self.owners(reader);
         let listeners = owners.iter().flat_map(|(_, declared)| &declared.list);
         let listeners: Vec<&Listener> = listeners.collect();
-        let conflicts = listener_conflicts(&listeners);
+        let mut conflicts = listener_conflicts(&listeners);
+        let limit = ListenerLimit::of(&self.0, properties);
+        let room = limit.check(&listeners, &mut conflicts, || serving(reader, &owners));
         let mut sockets = Vec::new();
         if reader.is_machine() && properties.is_carried {
             sockets = self.sockets(properties, &listeners, &conflicts);
@@ -56,7 +66,9 @@ impl Unit for GatewayUnit {
         Some(JoinedListeners {
             conflicts: by_owner.collect(),
             owners: owners.into_iter().map(|(owner, _)| owner).collect(),
+            over_limit: room.problems,
             sockets,
+            uses: room.uses,
         })
     }
 
@@ -67,6 +79,8 @@ impl Unit for GatewayUnit {
         changes: &mut Changes<'_>,
     ) {
         changes.fact(Fact::Gateway(self.0.clone()));
+        let uses = |it: Option<&JoinedListeners>| it.map(|it| it.uses.clone()).unwrap_or_default();
+        changes.uses(&ObjectRef::of::<Gateway>(&self.0), &uses(old), &uses(new));
         let conflicts = |joined: Option<&'_ JoinedListeners>, owner: &Owner| {
             joined.and_then(|joined| joined.conflicts.get(owner).map(Arc::clone))
         };
@@ -135,6 +149,35 @@ impl GatewayUnit {
     }
 }
 
+/// Which listeners served before, by their place among all: statuses record them. They are read only
+/// where a limit is exceeded, since each write of them would run this again.
+fn serving(reader: &UnitReader<'_>, owners: &[(Owner, &DeclaredListeners)]) -> Vec<bool> {
+    let mut serving = Vec::new();
+    for (owner, declared) in owners {
+        let names = declared.list.iter().map(|listener| &*listener.offer.name);
+        match owner {
+            Owner::Gateway(name) => {
+                let object = reader.object::<Gateway>(name);
+                let is_serving =
+                    |it| object.is_some_and(|object| object.status.accepted_before(it));
+                serving.extend(names.map(is_serving));
+            }
+            Owner::ListenerSet(name) => {
+                let object = reader.object::<ListenerSet>(name);
+                // A changed set competes like a new one: its listeners may have other ports.
+                let is_serving = |it| {
+                    object.is_some_and(|object| {
+                        let generation = object.metadata.generation();
+                        object.status.accepted_in(generation, it)
+                    })
+                };
+                serving.extend(names.map(is_serving));
+            }
+        }
+    }
+    serving
+}
+
 /// The socket of a listener.
 pub(super) fn socket(protocol: Protocol, listener: &Listener) -> (Transport, NonZeroU16) {
     (protocol.family().transport(), listener.socket_port)
@@ -147,7 +190,11 @@ fn listener_conflicts(listeners: &[&Listener]) -> Vec<ListenerConflicts> {
     let overlaps = overlap::find(listeners, accepted);
     let conflicts = conflicts.into_iter().zip(overlaps);
     conflicts
-        .map(|(conflict, overlaps)| ListenerConflicts { conflict, overlaps })
+        .map(|(conflict, overlaps)| ListenerConflicts {
+            conflict,
+            overlaps,
+            over_limit: None,
+        })
         .collect()
 }
 

@@ -72,9 +72,8 @@ impl Unit for GatewayStatusUnit {
 impl GatewayStatusUnit {
     /// The combined state of the listeners of the Gateway and of its ListenerSets, and of policies.
     fn overall(&self, reader: &UnitReader<'_>, properties: &GatewayProperties) -> GatewaySummary {
-        let owners = reader
-            .joined(&self.0)
-            .map_or(&[][..], |joined| &joined.owners);
+        let joined = reader.joined(&self.0);
+        let owners = joined.map_or(&[][..], |joined| &joined.owners);
         let is_accepted = owners.iter().any(|owner| {
             let listeners = reader.listeners(owner).map_or(&[][..], |it| &it.list);
             let conflicts = reader
@@ -97,6 +96,7 @@ impl GatewayStatusUnit {
             is_programmed,
             unusable,
             attached_sets: reader.counts.sets.total(&self.0),
+            over_limit: joined.map(|it| it.over_limit.clone()).unwrap_or_default(),
             left_out_of: reader.policies_without(&self.0).map(left_out_of).collect(),
         }
     }
