@@ -232,6 +232,8 @@ impl Download<'_, '_> {
             side.client.arm(Expiry::Disconnect);
             let sent = match side.client.stream {
                 Channel::Socket(socket) => {
+                    // It may hold the response to an earlier request, of another client even.
+                    side.out.clear();
                     response.encode(side.out, drops);
                     socket.write_vec(side.out).await
                 }

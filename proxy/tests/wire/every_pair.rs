@@ -262,6 +262,23 @@ on_every_pair! {
         assert_eq!(client.expects(200).text(), "ok");
     }
 
+    /// Memory is reused: what was sent before, to another client even, is not sent again.
+    fn nothing_precedes_an_interim_response(pair) {
+        let early = raw("HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        let origin = origin().replies(early);
+        let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
+            .rule("{matches: [{path: {value: /known}}], backendRefs: [{@origin}]}")
+            .start();
+        let mut other = pair.client(&gateway);
+        let mut client = pair.client(&gateway);
+        for _ in 0..2 {
+            other.gets("/unknown").expects(404);
+            client.gets("/unknown").expects(404);
+            assert_eq!(client.gets("/known").reads_head().status(), 103);
+            assert_eq!(client.expects(200).text(), "ok");
+        }
+    }
+
     fn a_response_is_forwarded_before_it_is_complete(pair) {
         let gate = Gate::default();
         let origin = origin().replies(
