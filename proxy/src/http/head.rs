@@ -183,6 +183,19 @@ pub enum Framing {
     UntilClose,
 }
 
+impl Framing {
+    /// The framing that a request of this method states. Without a body, that is a length of 0 if the
+    /// method anticipates one (RFC 9110 section 8.6): some origins answer 411 otherwise. HTTP/2 clients
+    /// may leave it out, since the end of the stream says it.
+    #[must_use]
+    pub fn stated_for(self, method: &[u8]) -> Self {
+        match (self, method) {
+            (Self::Empty, b"POST" | b"PUT" | b"PATCH") => Self::Length(0),
+            (framing, _) => framing,
+        }
+    }
+}
+
 /// Head of a request; spans refer to the bytes that it was parsed from.
 #[derive(Debug, Default)]
 pub struct RequestHead {

@@ -25,6 +25,47 @@ on_every_pair! {
         assert!(requests.iter().all(|request| request.body.is_empty()));
     }
 
+    /// RFC 9110 section 8.6: lighttpd, IIS and Traffic Server answer 411 otherwise.
+    fn a_method_that_anticipates_content_states_its_length_if_it_has_none(pair) {
+        let origin = origin();
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        for method in ["POST", "PUT", "PATCH", "DELETE", "GET"] {
+            client.sends(format!("{method} /{method} HTTP/1.1\r\nHost: a.test\r\n\r\n")).expects(200);
+        }
+        let lengths: Vec<_> = origin
+            .requests()
+            .iter()
+            .map(|it| (it.method().to_owned(), it.values("content-length").join("+")))
+            .collect();
+        let expected = [("POST", "0"), ("PUT", "0"), ("PATCH", "0"), ("DELETE", ""), ("GET", "")];
+        assert_eq!(lengths, expected.map(|(method, length)| (method.to_owned(), length.to_owned())));
+    }
+
+    /// RFC 9110 section 14: a gateway that does not cache has no part in it.
+    fn a_range_and_its_partial_response_are_forwarded(pair) {
+        let origin = origin().replies(raw(
+            "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 2-3/10\r\nContent-Length: 2\r\n\r\ncd",
+        ));
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        client.sends("GET / HTTP/1.1\r\nHost: a.test\r\nRange: bytes=2-3\r\nIf-Range: \"e\"\r\n\r\n");
+        let response = client.expects(206);
+        assert_eq!((response.value("content-range"), &*response.text()), (Some("bytes 2-3/10"), "cd"));
+        let request = origin.only_request();
+        assert_eq!((request.value("range"), request.value("if-range")), (Some("bytes=2-3"), Some("\"e\"")));
+    }
+
+    fn options_is_forwarded_like_any_other_method(pair) {
+        let origin = origin().replies(raw("HTTP/1.1 204 No Content\r\nAllow: GET, PUT\r\n\r\n"));
+        let gateway = pair.gateway_to(&origin).start();
+        let mut client = pair.client(&gateway);
+        client.sends("OPTIONS /page HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 5\r\n\r\n");
+        assert_eq!(client.expects(204).value("allow"), Some("GET, PUT"));
+        let request = origin.only_request();
+        assert_eq!((request.method(), request.target()), ("OPTIONS", "/page"));
+    }
+
     fn a_head_request_gets_no_body(pair) {
         let reply = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
         let origin = origin().replies(Reply::at_once().sends(reply));

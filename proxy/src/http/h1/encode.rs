@@ -47,14 +47,15 @@ impl UpstreamRequest<'_> {
     /// Appends the head to `out`, without the fields that `drop` selects.
     pub fn encode(&self, out: &mut Vec<u8>, drop: impl Fn(KnownHeader, &[u8]) -> bool) {
         let Self { head, bytes, .. } = *self;
-        request_line(out, head.method.of(bytes), self.target, self.host);
+        let method = head.method.of(bytes);
+        request_line(out, method, self.target, self.host);
         copy_fields(out, &head.fields, bytes, |known, name| {
             let passes = hop_by_hop::passes(&head.fields, bytes, name, known);
             passes
                 && (known != KnownHeader::Expect || self.passes_expectation())
                 && !drop(known, name)
         });
-        framing(out, self.framing);
+        framing(out, self.framing.stated_for(method));
         if takes_trailers(&head.fields, bytes) {
             // RFC 9110 section 10.1.4: TE requires a connection option of its name.
             out.extend_from_slice(b"TE: trailers\r\nConnection: TE\r\n");

@@ -52,7 +52,7 @@ pub fn request(
         let replaced = tunnel && name.eq_ignore_ascii_case(websocket::KEY);
         known == KnownHeader::Expect || replaced || drop(known, name)
     });
-    if let Framing::Length(length) = request.framing {
+    if let Framing::Length(length) = request.framing.stated_for(head.method.of(bytes)) {
         fields.insert(http::header::CONTENT_LENGTH, length.into());
     }
     if takes_trailers(&head.fields, bytes) {

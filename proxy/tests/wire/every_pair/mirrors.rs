@@ -22,6 +22,20 @@ on_every_pair! {
         assert_eq!(origin.only_request().target(), "/path");
     }
 
+    fn a_mirrored_post_without_content_states_its_length(pair) {
+        let (origin, mirror) = (origin(), origin());
+        let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()]);
+        let gateway = pair.backend(gateway, "mirror", &[mirror.address()])
+            .rule(
+                "{filters: [{type: RequestMirror, requestMirror: {backendRef: {@mirror}}}], \
+                 backendRefs: [{@origin}]}",
+            )
+            .start();
+        pair.client(&gateway).sends("POST / HTTP/1.1\r\nHost: a.test\r\n\r\n").expects(200);
+        mirror.waits_for_complete(1);
+        assert_eq!(mirror.only_request().values("content-length"), ["0"]);
+    }
+
     fn a_mirror_gets_its_percentage(pair) {
         let (origin, mirror) = (origin(), origin());
         let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()]);

@@ -46,6 +46,17 @@ on_every_pair! {
         assert_eq!(attempts_of(&origin, "/large"), 1);
     }
 
+    fn a_retried_post_without_content_states_its_length(pair) {
+        let origin = origin().replies_once(status(503));
+        let gateway = pair.backend(pair.gateway(), "origin", &[origin.address()])
+            .rule(RETRY)
+            .start();
+        pair.client(&gateway).sends("POST / HTTP/1.1\r\nHost: a.test\r\n\r\n").expects(200);
+        let requests = origin.requests();
+        assert_eq!(requests.len(), 2);
+        assert!(requests.iter().all(|request| request.values("content-length") == ["0"]));
+    }
+
     fn a_request_is_not_retried_once_the_response_has_begun(pair) {
         let cut = Reply::at_once()
             .sends("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
