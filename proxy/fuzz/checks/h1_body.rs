@@ -16,9 +16,19 @@ pub(crate) fn check(data: &[u8]) {
         2 => Framing::UntilClose,
         _ => Framing::Chunked,
     };
-    let whole = decode(framing, bytes, bytes.len().max(1));
-    let pieces = decode(framing, bytes, usize::from(*piece).max(1));
+    let piece = usize::from(*piece).max(1);
+    let whole = decode(BodyDecoder::new(framing), bytes, bytes.len().max(1));
+    let pieces = decode(BodyDecoder::new(framing), bytes, piece);
     assert_eq!(whole, pieces);
+    let response = || BodyDecoder::of_response(framing);
+    let in_response = decode(response(), bytes, bytes.len().max(1));
+    assert_eq!(in_response, decode(response(), bytes, piece));
+    if whole.is_ok() {
+        assert_eq!(
+            in_response, whole,
+            "a response accepts more, and nothing differently"
+        );
+    }
     if let Ok(body) = whole
         && body.is_done
     {
@@ -34,8 +44,7 @@ struct Body {
     is_done: bool,
 }
 
-fn decode(framing: Framing, bytes: &[u8], piece: usize) -> Result<Body, BodyError> {
-    let mut decoder = BodyDecoder::new(framing);
+fn decode(mut decoder: BodyDecoder, bytes: &[u8], piece: usize) -> Result<Body, BodyError> {
     let mut payload = Vec::new();
     let mut consumed = 0;
     while consumed < bytes.len() && !decoder.is_done() {
@@ -66,7 +75,8 @@ fn check_again(body: &Body) {
         bytes.extend_from_slice(encode::CHUNK_END);
     }
     encode::last_chunk(&mut bytes, &body.trailers);
-    let again = decode(Framing::Chunked, &bytes, bytes.len()).expect("what we write we read");
+    let again = decode(BodyDecoder::new(Framing::Chunked), &bytes, bytes.len())
+        .expect("what we write we read");
     assert_eq!(
         (&again.payload, &again.trailers),
         (&body.payload, &body.trailers)

@@ -173,7 +173,6 @@ impl NormalForm {
 }
 
 /// Buffers for building the bytes to send.
-#[derive(Default)]
 pub(crate) struct RequestBuffers {
     pub(crate) request_body: BodyDecoder,
     /// Field lines to add to the request.
@@ -190,6 +189,22 @@ pub(crate) struct RequestBuffers {
     pub(crate) to_client: Vec<u8>,
     /// Endpoints tried so far.
     pub(crate) tried: Vec<Interned>,
+}
+
+impl Default for RequestBuffers {
+    fn default() -> Self {
+        Self {
+            request_body: BodyDecoder::default(),
+            request_lines: Vec::new(),
+            target: Vec::new(),
+            to_upstream: Vec::new(),
+            response: ResponseHead::default(),
+            response_lines: Vec::new(),
+            response_body: BodyDecoder::of_response(Framing::Empty),
+            to_client: Vec::new(),
+            tried: Vec::new(),
+        }
+    }
 }
 
 /// Buffers of finished requests, for reuse without allocation.

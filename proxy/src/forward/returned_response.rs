@@ -64,7 +64,7 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
             is_begun: false,
             outward: OutgoingFraming::Plain,
             moved: Transferred::default(),
-            end: BodyDecoder::new(Framing::Empty),
+            end: BodyDecoder::of_response(Framing::Empty),
         }
     }
 

@@ -49,7 +49,8 @@ impl Download<'_, '_> {
         let has_body = !is_bodiless && side.response.status != 101;
         let sent = review.send_head(side.response, &head, self.attempt.endpoint, !has_body);
         sent.await;
-        let mut decoder = std::mem::take(side.decoder);
+        let rest = BodyDecoder::of_response(Framing::Empty);
+        let mut decoder = std::mem::replace(side.decoder, rest);
         let mut returned = ReturnedResponse::new(&review, self.attempt, &head, side);
         if !has_body || !review.wants_body() {
             let ended = returned.take_head(messages).await;

@@ -213,7 +213,7 @@ impl DiscardedResponse<'_> {
     /// Whether the connection can be reused; `None` if the response did not end.
     async fn discard(&mut self, request_kind: RequestKind, limits: &HeadLimits) -> Option<Persist> {
         let head = self.head(request_kind, limits).await?;
-        let mut body = BodyDecoder::new(head.framing);
+        let mut body = BodyDecoder::of_response(head.framing);
         loop {
             let decoded = body.decode(self.buffer.filled_mut()).ok()?;
             self.buffer.consume(decoded.consumed);

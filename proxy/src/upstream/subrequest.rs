@@ -204,7 +204,7 @@ impl PendingSubrequest<'_> {
             status.as_u16(),
             reached.begun.elapsed(),
         ));
-        let mut decoder = BodyDecoder::new(head.framing);
+        let mut decoder = BodyDecoder::of_response(head.framing);
         loop {
             let decoded = decoder.decode(buffer.filled_mut());
             let decoded = decoded.map_err(|_| FailureKind::UpstreamGarbage)?;

@@ -19,6 +19,17 @@ pub struct BodyDecoder {
     /// Trailers that may be forwarded.
     trailers: Vec<u8>,
     drops_trailers: bool,
+    sizes: ChunkSizes,
+}
+
+/// Which chunk sizes are accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ChunkSizes {
+    /// Digits alone (RFC 9112 section 7.1), as in requests: parsers that disagree about anything else
+    /// see different requests.
+    Exact,
+    /// Spaces and tabs may follow, as some origins send them, and as all clients accept them.
+    Padded,
 }
 
 /// The result of one call to [`BodyDecoder::decode`].
@@ -82,6 +93,16 @@ impl BodyDecoder {
             raw: Vec::new(),
             trailers: Vec::new(),
             drops_trailers: false,
+            sizes: ChunkSizes::Exact,
+        }
+    }
+
+    /// A decoder of a response's body with this framing.
+    #[must_use]
+    pub fn of_response(framing: Framing) -> Self {
+        Self {
+            sizes: ChunkSizes::Padded,
+            ..Self::new(framing)
         }
     }
 
@@ -213,6 +234,9 @@ impl BodyDecoder {
                 length: longer(length)?,
             }),
             (State::BadSpace { size, length }, b';') => Ok(State::Extension { size, length }),
+            (State::BadSpace { size, .. }, b'\r') if self.sizes == ChunkSizes::Padded => {
+                Ok(State::SizeLf { size })
+            }
             (State::Extension { size, .. }, b'\r') => Ok(State::SizeLf { size }),
             (State::Extension { size, length }, b'\t' | b' '..=b'~' | 0x80..) => {
                 Ok(State::Extension {

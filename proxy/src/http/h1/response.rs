@@ -57,7 +57,9 @@ fn attempt(
         .get_mut(..limits.fields.min(HeadLimits::MAX_FIELDS))
         .unwrap_or_default();
     let mut response = httparse::Response::new(&mut []);
-    let config = httparse::ParserConfig::default();
+    let mut config = httparse::ParserConfig::default();
+    // RFC 9112 section 5.1: removed from a response, while it makes a request malformed.
+    config.allow_spaces_after_header_name_in_responses(true);
     match config.parse_response_with_uninit_headers(&mut response, bytes, room) {
         Ok(httparse::Status::Complete(len)) => {
             let line = fields::first_line(bytes.get(..len).unwrap_or_default(), limits)?;

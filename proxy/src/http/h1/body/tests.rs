@@ -97,6 +97,30 @@ fn the_end_of_a_body_follows_its_framing() {
     }
 }
 
+/// A request in which two parsers see different sizes is two requests to one of them; a response is not.
+#[test]
+fn white_space_after_a_chunk_size_is_accepted_in_responses_alone() {
+    for padding in [" ", "\t", "      ", " \t ", &" ".repeat(256)] {
+        let bytes = format!("4{padding}\r\nbody\r\n0{padding}\r\n\r\nnext");
+        let mut buf = bytes.clone().into_bytes();
+        let decoded = BodyDecoder::of_response(Framing::Chunked).decode(&mut buf);
+        let decoded = decoded.expect("a padded size");
+        assert!(decoded.done);
+        assert_eq!(&buf[decoded.payload], b"body");
+        assert_eq!(decoded.consumed, bytes.len() - "next".len());
+        let in_request = decode_all_ways(Framing::Chunked, bytes.as_bytes());
+        assert!(in_request.is_err(), "{padding:?}");
+    }
+    for bytes in ["1 0\r\n", " 1\r\n", "1 \n", "1 \r\r\n", " \r\n"] {
+        let mut buf = bytes.as_bytes().to_vec();
+        let decoded = BodyDecoder::of_response(Framing::Chunked).decode(&mut buf);
+        assert!(decoded.is_err(), "{bytes:?}");
+    }
+    let mut long = format!("1{}\r\n", " ".repeat(257)).into_bytes();
+    let decoded = BodyDecoder::of_response(Framing::Chunked).decode(&mut long);
+    assert_eq!(decoded, Err(BodyError::ChunkExtension));
+}
+
 #[test]
 fn framing_routing_and_authentication_fields_are_dropped_from_trailers() {
     for (section, expected) in [

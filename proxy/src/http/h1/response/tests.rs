@@ -118,7 +118,8 @@ fn rejects_forbidden_responses() {
         ("HTTP/1.1 200 OK\n\r\n", "line_ending"),
         ("HTTP/1.1 200 OK\r\n\n", "line_ending"),
         ("HTTP/1.1 200 OK\r\nA: b\n\r\n", "line_ending"),
-        ("HTTP/1.1 200 OK\r\nA : b\r\n\r\n", "malformed_field"),
+        ("HTTP/1.1 200 OK\r\n : b\r\n\r\n", "malformed_field"),
+        ("HTTP/1.1 200 OK\r\nA b: c\r\n\r\n", "malformed_field"),
         ("HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", "malformed_field"),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
@@ -144,6 +145,20 @@ fn rejects_forbidden_responses() {
             "{text:?}"
         );
     }
+}
+
+/// RFC 9112 section 5.1.
+#[test]
+fn white_space_before_a_colon_is_no_part_of_the_name() {
+    let text = "HTTP/1.1 200 OK\r\nContent-Length \t : 2\r\n\r\n";
+    let head = accepts(text, RequestKind::Other);
+    assert_eq!(head.framing, Framing::Length(2));
+    let names: Vec<_> = head
+        .fields
+        .iter()
+        .map(|it| it.name.of(text.as_bytes()))
+        .collect();
+    assert_eq!(names, [b"Content-Length"]);
 }
 
 #[test]
