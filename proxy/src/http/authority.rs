@@ -18,8 +18,8 @@ pub struct Authority<'a> {
 }
 
 impl<'a> Authority<'a> {
-    /// Parses `host`, `host:port`, `[v6]` or `[v6]:port`. Rejects user information, an empty host
-    /// and an empty port.
+    /// Parses `host`, `host:port`, `[v6]` or `[v6]:port`. Rejects user information and an empty host.
+    /// An empty port is the same as none (RFC 3986 section 3.2.3).
     #[must_use]
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         let (host, rest) = if text.first() == Some(&b'[') {
@@ -32,12 +32,18 @@ impl<'a> Authority<'a> {
             (is_name(host).then_some(host)?, rest)
         };
         let port = match rest.split_first() {
-            None => None,
+            None | Some((b':', [])) => None,
             Some((b':', digits)) => Some(parse_port(digits)?),
             Some(_) => return None,
         };
         Some(Self { host, port })
     }
+}
+
+/// The normal form of a valid authority, without the colon of an empty port (RFC 9110 section 4.2.3).
+#[must_use]
+pub fn without_empty_port(authority: &[u8]) -> &[u8] {
+    authority.strip_suffix(b":").unwrap_or(authority)
 }
 
 fn is_ipv6_literal(host: &[u8]) -> bool {
@@ -83,6 +89,8 @@ mod tests {
             ("a_b-c", "a_b-c", None),
             ("127.0.0.1:80", "127.0.0.1", Some(80)),
             ("[::1]", "[::1]", None),
+            ("a.test:", "a.test", None),
+            ("[::1]:", "[::1]", None),
             ("[2001:DB8::1]:65535", "[2001:DB8::1]", Some(65535)),
         ] {
             let parsed = Authority::parse(text.as_bytes());
@@ -97,7 +105,8 @@ mod tests {
         for text in [
             "",
             ":80",
-            "a:",
+            ":",
+            "a::",
             "a:b",
             "a:65536",
             "a:+1",

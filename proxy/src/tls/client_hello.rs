@@ -260,7 +260,7 @@ fn server_name(data: &[u8]) -> Result<Option<Box<str>>, HelloError> {
         return Ok(None);
     }
     let is_name = Authority::parse(name)
-        .is_some_and(|found| found.port.is_none() && !found.host.starts_with(b"["));
+        .is_some_and(|found| found.host == name && !found.host.starts_with(b"["));
     if !is_name {
         return Err(HelloError::ServerName);
     }
