@@ -17,6 +17,8 @@ mod server_decision;
 
 use std::rc::Rc;
 
+use xds::model::Scheme;
+
 use crate::channel::Channel;
 use crate::config::Bind;
 use crate::http::h1::encode::Persist;
@@ -47,6 +49,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) received: &'a Received,
     /// Whether its forwarding headers are trusted.
     pub(crate) header_trust: HeaderTrust,
+    /// The scheme of its URL, by the same trust.
+    pub(crate) scheme: Scheme,
     /// Bytes read from the client: the request's body, and pipelined requests.
     pub(crate) buffer: &'a mut Buffer,
     pub(crate) work: &'a mut RequestBuffers,
@@ -103,6 +107,7 @@ impl<'a> Exchange<'a> {
         work.response_lines.clear();
         work.tried.clear();
         let header_trust = bind.trust.header_trust(&client.hop);
+        let scheme = header_trust.scheme(&client.hop, &received.head.fields, &received.bytes);
         Self {
             proxy,
             shard: &proxy.shard,
@@ -111,6 +116,7 @@ impl<'a> Exchange<'a> {
             client,
             received,
             header_trust,
+            scheme,
             buffer,
             work,
             mirrors: Vec::new(),

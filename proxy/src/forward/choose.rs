@@ -52,8 +52,7 @@ impl<'a> Exchange<'a> {
             None => Some(PersistentSession::begin(endpoint.identity, now)),
         };
         let Some(session) = session else { return };
-        let (fields, bytes) = (&self.received.head.fields, self.received.bytes.as_slice());
-        let scheme = self.header_trust.scheme(&self.client.hop, fields, bytes);
+        let scheme = self.scheme;
         let lines = &mut self.work.response_lines;
         lines.extend_from_slice(match &policy.token {
             SessionToken::Cookie { .. } => b"Set-Cookie",

@@ -1,8 +1,9 @@
 //! Forwarding headers for backends: `X-Forwarded-For`, `-Proto` and `-Host`.
 //!
 //! Headers of an untrusted peer are dropped and replaced by what the gateway observes. For a trusted hop
-//! `X-Forwarded-For` is extended, and its other headers are kept. `X-Forwarded-Host` includes the
-//! port, so `X-Forwarded-Port` is only ever forwarded.
+//! `X-Forwarded-For` is extended, `X-Forwarded-Proto` states the scheme that was decided by it, and its
+//! other headers are kept. `X-Forwarded-Host` includes the port, so `X-Forwarded-Port` is only ever
+//! forwarded.
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -11,6 +12,7 @@ use xds::model::{Scheme, Trust};
 
 use super::headers::HeaderEdits;
 use super::networks::Networks;
+use crate::http::authority::Authority;
 use crate::http::grammar;
 use crate::http::head::Fields;
 use crate::http::known::KnownHeader;
@@ -142,8 +144,17 @@ impl HeaderTrust {
     #[must_use]
     pub fn drops(self, known: KnownHeader, name: &[u8]) -> bool {
         match known {
-            KnownHeader::XForwardedFor => true,
+            KnownHeader::XForwardedFor | KnownHeader::XForwardedProto => true,
+            known => self.hides(known, name),
+        }
+    }
+
+    /// Whether routing must not see a request header, since its sender is not trusted to set it.
+    #[must_use]
+    pub fn hides(self, known: KnownHeader, name: &[u8]) -> bool {
+        match known {
             KnownHeader::Forwarded
+            | KnownHeader::XForwardedFor
             | KnownHeader::XForwardedHost
             | KnownHeader::XForwardedPort
             | KnownHeader::XForwardedProto
@@ -154,25 +165,46 @@ impl HeaderTrust {
     }
 
     /// The scheme of the client's URL: the first hop's statement if trusted, otherwise that of the
-    /// peer's connection.
+    /// peer's connection. A WebSocket scheme counts as the one that it is based on (RFC 6455 section 3).
     #[must_use]
     pub fn scheme(self, hop: &Hop, fields: &Fields, head: &[u8]) -> Scheme {
-        let forwarded = fields.value(KnownHeader::XForwardedProto, head);
+        if self == Self::Untrusted {
+            return hop.scheme;
+        }
         // If each hop has added its own, the client's is the first.
-        let forwarded = forwarded.and_then(|forwarded| grammar::list(forwarded).next());
-        match forwarded.filter(|_| self == Self::Trusted) {
-            Some(forwarded) if forwarded.eq_ignore_ascii_case(b"https") => Scheme::Https,
-            Some(forwarded) if forwarded.eq_ignore_ascii_case(b"http") => Scheme::Http,
+        match first_value(KnownHeader::XForwardedProto, fields, head) {
+            Some(value) if is_any_of(value, [b"https", b"wss"]) => Scheme::Https,
+            Some(value) if is_any_of(value, [b"http", b"ws"]) => Scheme::Http,
             _ => hop.scheme,
         }
     }
 
-    /// Writes the forwarding headers of a request with these fields and this authority, except
-    /// names set by `edits`: filters take precedence.
+    /// The port of the client's URL, if its connection ended at a trusted hop: the one that the hop
+    /// states, otherwise that of `authority`, otherwise the scheme's. `None` if it ended here.
+    #[must_use]
+    pub fn port(
+        self,
+        scheme: Scheme,
+        authority: &[u8],
+        (fields, head): (&Fields, &[u8]),
+    ) -> Option<u16> {
+        if self == Self::Untrusted {
+            return None;
+        }
+        let stated = first_value(KnownHeader::XForwardedPort, fields, head).and_then(port_of);
+        if stated.is_none() && !fields.has(KnownHeader::XForwardedProto) {
+            return None;
+        }
+        let own = || Authority::parse(authority)?.port;
+        Some(stated.or_else(own).unwrap_or(well_known_port(scheme)))
+    }
+
+    /// Writes the forwarding headers of a request with these fields, this scheme and this authority,
+    /// except names set by `edits`: filters take precedence.
     pub fn write_lines(
         self,
         hop: &Hop,
-        authority: &[u8],
+        (scheme, authority): (Scheme, &[u8]),
         request: (&Fields, &[u8]),
         edits: Option<&HeaderEdits>,
         out: &mut Vec<u8>,
@@ -188,8 +220,8 @@ impl HeaderTrust {
             out.extend_from_slice(hop.text());
             out.extend_from_slice(b"\r\n");
         }
-        if !kept(KnownHeader::XForwardedProto) && !edited("x-forwarded-proto") {
-            out.extend_from_slice(match hop.scheme {
+        if !edited("x-forwarded-proto") {
+            out.extend_from_slice(match scheme {
                 Scheme::Http => b"x-forwarded-proto: http\r\n",
                 Scheme::Https => b"x-forwarded-proto: https\r\n",
             });
@@ -200,6 +232,30 @@ impl HeaderTrust {
             out.extend_from_slice(authority);
             out.extend_from_slice(b"\r\n");
         }
+    }
+}
+
+/// The first value of a field that may be a list.
+fn first_value<'a>(known: KnownHeader, fields: &Fields, head: &'a [u8]) -> Option<&'a [u8]> {
+    grammar::list(fields.value(known, head)?).next()
+}
+
+fn is_any_of<const N: usize>(value: &[u8], names: [&[u8]; N]) -> bool {
+    names.iter().any(|name| value.eq_ignore_ascii_case(name))
+}
+
+fn port_of(digits: &[u8]) -> Option<u16> {
+    let is_number = digits.iter().all(u8::is_ascii_digit);
+    let port = str::from_utf8(digits).ok()?.parse().ok();
+    port.filter(|port| is_number && *port != 0)
+}
+
+/// The port of URLs without one.
+#[must_use]
+pub(super) fn well_known_port(scheme: Scheme) -> u16 {
+    match scheme {
+        Scheme::Http => 80,
+        Scheme::Https => 443,
     }
 }
 

@@ -3,16 +3,17 @@
 use http::StatusCode;
 use xds::model::{self, Scheme};
 
+use super::forwarded::well_known_port;
 use super::path_edit::{PathEdit, RequestPath, without_leading_slashes, write_encoded};
 
 /// A request as addressed by its client.
 #[derive(Debug, Clone, Copy)]
 pub struct Address<'a> {
-    /// `https` if the listener terminates TLS.
+    /// The scheme of its URL.
     pub scheme: Scheme,
     /// Host and port as received; empty on HTTP/1.0 without Host.
     pub authority: &'a [u8],
-    /// Port of the Gateway listener.
+    /// Port of the Gateway listener, or of the trusted hop in front of it.
     pub listener_port: u16,
     /// Normalised path and query.
     pub path: RequestPath<'a>,
@@ -77,10 +78,10 @@ impl Redirect {
         write_encoded(host, b"/\\?#@", out);
         let port = match self.port {
             Port::Given(port) => port,
-            Port::OfScheme => well_known(scheme),
+            Port::OfScheme => well_known_port(scheme),
             Port::OfListener => request.listener_port,
         };
-        if port != well_known(scheme) {
+        if port != well_known_port(scheme) {
             out.push(b':');
             out.extend_from_slice(itoa::Buffer::new().format(port).as_bytes());
         }
@@ -117,13 +118,6 @@ fn host_of(authority: &[u8]) -> &[u8] {
         .position(|&byte| byte == b':')
         .map(|at| at.saturating_add(after_bracket));
     port.and_then(|at| authority.get(..at)).unwrap_or(authority)
-}
-
-fn well_known(scheme: Scheme) -> u16 {
-    match scheme {
-        Scheme::Http => 80,
-        Scheme::Https => 443,
-    }
 }
 
 #[cfg(test)]

@@ -219,7 +219,7 @@ impl<'a> Exchange<'a> {
         let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
         RequestSource {
             address: self.bind.trust.client(&self.client.hop, fields, bytes),
-            scheme: match self.header_trust.scheme(&self.client.hop, fields, bytes) {
+            scheme: match self.scheme {
                 Scheme::Http => "http",
                 Scheme::Https => "https",
             },

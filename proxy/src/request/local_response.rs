@@ -66,6 +66,8 @@ impl<'a> Exchange<'a> {
         let Some(redirect) = redirect else {
             return Ok(None);
         };
+        let (scheme, authority) = (self.scheme, received.authority());
+        let port = self.header_trust.port(scheme, authority, (fields, bytes));
         let address = redirect::Address {
             scheme: self.client.hop.scheme(),
             authority: received.authority(),

@@ -81,9 +81,9 @@ impl<'a> Exchange<'a> {
     ) {
         let received = self.received;
         let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
-        let hop = &self.client.hop;
+        let (hop, address) = (&self.client.hop, (self.scheme, received.authority()));
         self.header_trust
-            .write_lines(hop, received.authority(), (fields, bytes), edits, lines);
+            .write_lines(hop, address, (fields, bytes), edits, lines);
         if let Some(certificate) = self.client.verified_certificate() {
             certificate.write_line(edits, lines);
         }

@@ -12,6 +12,7 @@ use crate::exchange::{Destination, Exchange, Matched, PinnedSession};
 use crate::failure::{Failure, FailureKind};
 use crate::http::known::KnownHeader;
 use crate::observe::counters::GaugeGuard;
+use crate::policy::forwarded::HeaderTrust;
 use crate::policy::mutation::Mutation;
 use crate::policy::normalise::Target;
 use crate::route::{HeadFields, HeaderLookup, RequestView, Selected};
@@ -49,9 +50,12 @@ impl<'a> Exchange<'a> {
         target: Target<'a>,
     ) -> Result<Matched<'a>, Failure> {
         let received: &'a Received = self.received;
-        let own = HeadFields {
-            fields: &received.head.fields,
-            head: &received.bytes,
+        let own = TrustedFields {
+            received: HeadFields {
+                fields: &received.head.fields,
+                head: &received.bytes,
+            },
+            header_trust: self.header_trust,
         };
         let (selected, rule) = match self.server_decision.as_deref() {
             None => self.select_by(listener, host, target, &own),
@@ -180,10 +184,27 @@ impl<'a> Exchange<'a> {
     }
 }
 
+/// The fields of a head, without those that the client is not trusted to set: a client must not choose
+/// a rule by claiming to be a proxy.
+#[derive(Debug, Clone, Copy)]
+struct TrustedFields<'a> {
+    received: HeadFields<'a>,
+    header_trust: HeaderTrust,
+}
+
+impl HeaderLookup for TrustedFields<'_> {
+    fn values<'a>(&'a self, name: &'a HeaderName) -> impl Iterator<Item = &'a [u8]> {
+        let text = name.as_str().as_bytes();
+        let is_hidden = self.header_trust.hides(KnownHeader::of(text), text);
+        let values = (!is_hidden).then(|| self.received.values(name));
+        values.into_iter().flatten()
+    }
+}
+
 /// The fields of a head, with the edits of authorization servers.
 #[derive(Debug, Clone, Copy)]
 struct GrantedFields<'a> {
-    own: HeadFields<'a>,
+    own: TrustedFields<'a>,
     grants: &'a Mutation,
 }
 

@@ -183,7 +183,8 @@ fn forwarded(filters: FilterSet, text: &str, matched_prefix: usize) -> String {
     let target = written(|out| rewrite.write_target(path, out));
     let append = written(|out| {
         let request = (&head.fields, bytes);
-        header_trust.write_lines(&hop, authority, request, Some(edits), out);
+        let address = (Scheme::Http, authority);
+        header_trust.write_lines(&hop, address, request, Some(edits), out);
         RequestId::choose(header_trust, &head.fields, bytes, [0, 0]).write_line(Some(edits), out);
         out.extend_from_slice(edits.appended());
     });

@@ -35,7 +35,10 @@ fn lines(
 ) -> String {
     let (fields, head) = fields(request);
     let host = b"example.org:8080";
-    written(|out| header_trust.write_lines(&hop("203.0.113.7"), host, (&fields, &head), edits, out))
+    let hop = hop("203.0.113.7");
+    let scheme = header_trust.scheme(&hop, &fields, &head);
+    let address = (scheme, host.as_slice());
+    written(|out| header_trust.write_lines(&hop, address, (&fields, &head), edits, out))
 }
 
 const SPOOFED: [(&str, &str); 6] = [
@@ -74,7 +77,6 @@ fn headers_of_a_trusted_hop_are_extended() {
     assert_eq!(
         kept_names(HeaderTrust::Trusted, &SPOOFED),
         [
-            "x-forwarded-proto",
             "X-FORWARDED-HOST",
             "X-Forwarded-Port",
             "Forwarded",
@@ -83,7 +85,7 @@ fn headers_of_a_trusted_hop_are_extended() {
     );
     assert_eq!(
         lines(HeaderTrust::Trusted, &SPOOFED, None),
-        "x-forwarded-for: 10.0.0.1, 203.0.113.7\r\n"
+        "x-forwarded-for: 10.0.0.1, 203.0.113.7\r\nx-forwarded-proto: https\r\n"
     );
     let two_lines = [
         ("x-forwarded-for", "1.1.1.1, 2.2.2.2"),
@@ -98,6 +100,55 @@ fn headers_of_a_trusted_hop_are_extended() {
         lines(HeaderTrust::Trusted, &[], None),
         lines(HeaderTrust::Untrusted, &[], None)
     );
+}
+
+#[test]
+fn the_scheme_is_decided_by_trust() {
+    use Scheme::{Http, Https};
+    for (value, trusted) in [
+        ("https", Https),
+        ("HTTPS", Https),
+        ("wss", Https),
+        ("http", Http),
+        ("ws", Http),
+        ("https, http", Https),
+        ("http, https", Http),
+        ("", Http),
+        ("gopher", Http),
+    ] {
+        let (fields, head) = fields(&[("X-Forwarded-Proto", value)]);
+        let scheme = |trust: HeaderTrust| trust.scheme(&hop("10.0.0.1"), &fields, &head);
+        assert_eq!(scheme(HeaderTrust::Trusted), trusted, "{value}");
+        assert_eq!(scheme(HeaderTrust::Untrusted), Http, "{value}");
+    }
+}
+
+#[test]
+fn the_port_of_a_url_is_that_of_the_trusted_hop() {
+    use Scheme::{Http, Https};
+    let proto = ("X-Forwarded-Proto", "https");
+    for (request, scheme, authority, expected) in [
+        (&[][..], Http, "a.test:8080", None),
+        (&[proto], Https, "a.test", Some(443)),
+        (&[proto], Https, "a.test:8443", Some(8443)),
+        (&[proto], Http, "a.test", Some(80)),
+        (&[("X-Forwarded-Port", "8443")], Http, "a.test", Some(8443)),
+        (
+            &[("X-Forwarded-Port", "8443, 80"), proto],
+            Https,
+            "a.test:1",
+            Some(8443),
+        ),
+        (&[("X-Forwarded-Port", "+80")], Http, "a.test", None),
+        (&[("X-Forwarded-Port", "0")], Http, "a.test", None),
+        (&[("X-Forwarded-Port", "x"), proto], Https, "", Some(443)),
+    ] {
+        let (fields, head) = fields(request);
+        let request = (&fields, head.as_slice());
+        let port = |trust: HeaderTrust| trust.port(scheme, authority.as_bytes(), request);
+        assert_eq!(port(HeaderTrust::Trusted), expected, "{authority} {head:?}");
+        assert_eq!(port(HeaderTrust::Untrusted), None);
+    }
 }
 
 #[test]
