@@ -20,11 +20,13 @@ use std::rc::Rc;
 use xds::model::Scheme;
 
 use crate::channel::Channel;
-use crate::config::Bind;
+use crate::config::{Bind, RuleBackend};
 use crate::http::h1::encode::Persist;
 use crate::memory::Buffer;
 use crate::net::Liveness;
+use crate::policy::cors::Cors;
 use crate::policy::forwarded::HeaderTrust;
+use crate::policy::headers::HeaderEdits;
 use crate::policy::jwt::Principal;
 use crate::shard::{Shard, SnapshotHandle};
 use crate::upstream::picker::Pick;
@@ -56,6 +58,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) work: &'a mut RequestBuffers,
     /// Bodies that are being copied to mirrors.
     pub(crate) mirrors: Vec<Feed>,
+    /// The backend drawn for it, whose filters include those of its rule.
+    pub(crate) backend: Option<&'a RuleBackend>,
     /// Its session, if valid.
     pub(crate) pinned: Option<PinnedSession<'a>>,
     /// The endpoint picker's response.
@@ -120,11 +124,29 @@ impl<'a> Exchange<'a> {
             buffer,
             work,
             mirrors: Vec::new(),
+            backend: None,
             pinned: None,
             picked: None,
             principal: None,
             server_decision: None,
             record: RequestRecord::begin(received),
+        }
+    }
+
+    /// The CORS filter for responses of the gateway itself.
+    pub(crate) fn cors(&self) -> Option<&'a Cors> {
+        match self.backend {
+            Some(backend) => backend.policy.as_deref()?.cors.as_ref(),
+            None => self.record.rule?.responses.as_deref()?.cors.as_ref(),
+        }
+    }
+
+    /// The edits of response headers for responses of the gateway itself: none before a rule is
+    /// selected.
+    pub(crate) fn response_edits(&self) -> Option<&'a HeaderEdits> {
+        match self.backend {
+            Some(backend) => Some(&backend.policy.as_deref()?.response_headers),
+            None => Some(&self.record.rule?.responses.as_deref()?.response_headers),
         }
     }
 

@@ -1,10 +1,9 @@
 //! The filters of a rule, compiled for the request path.
 //!
-//! Two stages: responses by the rule before a backend is selected, and filters of the selected
-//! backend. A stage without filters is `None`, so a rule without filters costs one branch per
+//! Two stages: responses before a backend is selected, and filters of the selected backend. A stage without filters is `None`, so a rule without filters costs one branch per
 //! stage.
 
-use xds::model::{Filters, HttpRule};
+use xds::model::{self, Filters, HttpRule};
 
 use super::cors::Cors;
 use super::headers::HeaderEdits;
@@ -21,13 +20,16 @@ pub struct RulePolicy {
     pub backends: Box<[Option<Box<BackendPolicy>>]>,
 }
 
-/// Responses of a rule before a backend is selected: preflights by `cors`, others by `redirect`.
+/// What applies to responses before a backend is selected: preflights are answered by `cors`, others by
+/// `redirect`, and errors of the gateway are edited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleResponses {
     /// Responds to preflights, and adds its headers to every other local response.
     pub cors: Option<Cors>,
     /// Answers every request with a redirect.
     pub redirect: Option<Redirect>,
+    /// Edits of response headers.
+    pub response_headers: HeaderEdits,
 }
 
 /// The filters of a rule and of one of its backends combined.
@@ -70,22 +72,25 @@ impl RulePolicy {
 
 impl RuleResponses {
     fn compile(rule: &Filters) -> Option<Self> {
+        let edits = [rule.response_headers.as_ref()];
         let responses = Self {
             cors: rule.cors.as_ref().map(Cors::compile),
             redirect: rule.redirect.as_ref().map(Redirect::compile),
+            response_headers: HeaderEdits::compose_without(&edits, owned_by(rule.cors.as_ref())),
         };
-        (responses.cors.is_some() || responses.redirect.is_some()).then_some(responses)
+        (responses.may_respond() || !responses.response_headers.is_empty()).then_some(responses)
+    }
+
+    /// Whether a request may be answered here.
+    #[must_use]
+    pub fn may_respond(&self) -> bool {
+        self.cors.is_some() || self.redirect.is_some()
     }
 }
 
 impl BackendPolicy {
     fn compile(rule: &Filters, backend: &Filters) -> Option<Self> {
         let cors = backend.cors.as_ref().or(rule.cors.as_ref());
-        // Browsers reject a response with a second `access-control-allow-origin`.
-        let owned = match cors {
-            Some(_) => Cors::drops,
-            None => |_: &[u8]| false,
-        };
         let policy = Self {
             redirect: backend.redirect.as_ref().map(Redirect::compile),
             cors: cors.map(Cors::compile),
@@ -99,7 +104,7 @@ impl BackendPolicy {
                     rule.response_headers.as_ref(),
                     backend.response_headers.as_ref(),
                 ],
-                owned,
+                owned_by(cors),
             ),
             mirrors: rule
                 .mirrors
@@ -118,6 +123,15 @@ impl BackendPolicy {
             && self.request_headers.is_empty()
             && self.response_headers.is_empty()
             && self.mirrors.is_empty()
+    }
+}
+
+/// The names that edits of response headers leave to a CORS filter: browsers reject a response with a
+/// second `access-control-allow-origin`.
+fn owned_by(cors: Option<&model::Cors>) -> fn(&[u8]) -> bool {
+    match cors {
+        Some(_) => Cors::drops,
+        None => |_| false,
     }
 }
 

@@ -6,7 +6,10 @@
 use http::{HeaderName, HeaderValue};
 use xds::model::HeaderEdit;
 
+use super::mutation::without;
 use crate::http::grammar::is_equivalent;
+use crate::http::h1::encode::field;
+use crate::http::h2::trailers::pairs;
 use crate::http::hop_by_hop::{REGENERATED, known_with_underscores};
 use crate::http::known::KnownHeader;
 
@@ -69,6 +72,23 @@ impl HeaderEdits {
                 .any(|dropped| is_equivalent(dropped.as_str().as_bytes(), name))
     }
 
+    /// Edits the lines of a response of the gateway itself. The lines that give it its meaning stay, and
+    /// are not repeated.
+    pub fn edit_local(&self, lines: &mut Vec<u8>) {
+        if self.is_empty() {
+            return;
+        }
+        let is_there = |name: &[u8]| {
+            pairs(lines).any(|(line, _)| line.eq_ignore_ascii_case(name) && is_meaning(name))
+        };
+        let appended = pairs(&self.appended).filter(|(name, _)| !is_there(name));
+        let mut edited = without(lines, |name| self.drops(name) && !is_meaning(name));
+        for (name, value) in appended.filter(|(name, _)| !name.eq_ignore_ascii_case(DATE)) {
+            field(&mut edited, name, value);
+        }
+        *lines = edited;
+    }
+
     /// Lines to append, `name: value\r\n` each.
     #[must_use]
     pub fn appended(&self) -> &[u8] {
@@ -120,6 +140,22 @@ impl<'a> Draft<'a> {
         }
     }
 }
+
+/// Whether a response of the gateway means something else without this line: where to go, how to
+/// authenticate, when to come back, how a gRPC call ended.
+fn is_meaning(name: &[u8]) -> bool {
+    let names: [&[u8]; 5] = [
+        b"location",
+        b"www-authenticate",
+        b"retry-after",
+        b"grpc-status",
+        b"grpc-message",
+    ];
+    names.iter().any(|it| name.eq_ignore_ascii_case(it))
+}
+
+/// The gateway writes its own into every response that it generates.
+const DATE: &[u8] = b"date";
 
 fn length_bit(name: &[u8]) -> u64 {
     1 << name.len().min(63)

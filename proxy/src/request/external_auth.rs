@@ -7,7 +7,7 @@ use ::http::StatusCode;
 use xds::model::{ExternalAuthProtocol, Scheme};
 
 use super::body::Body;
-use crate::config::{ExternalAuth, Listener, Rule};
+use crate::config::{ExternalAuth, Listener};
 use crate::exchange::{Client, ConnectionOutcome, Destination, Exchange, Matched};
 use crate::failure::{Failure, FailureKind, GrpcStatus};
 use crate::http::head::{Framing, Version};
@@ -285,7 +285,7 @@ impl<'a> Exchange<'a> {
             self.write_grpc_failure(status, FailureKind::ExternalAuthDenied);
             return self.respond(StatusCode::OK, b"").await;
         }
-        self.write_server_lines(self.record.rule.and_then(Rule::cors), &denial.lines);
+        self.write_server_lines(self.cors(), &denial.lines);
         self.respond(denial.status, &denial.body).await
     }
 }

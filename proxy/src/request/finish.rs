@@ -54,7 +54,7 @@ impl Exchange<'_> {
             return ConnectionOutcome::End(NextStep::Reset);
         }
         self.work.response_lines.clear();
-        self.write_cors_lines(self.record.rule.and_then(Rule::cors));
+        self.write_cors_lines(self.cors());
         let lines = &mut self.work.response_lines;
         let jwt = self.record.rule.and_then(|rule| rule.jwt.as_deref());
         if let Some(challenge) = jwt.and_then(|policy| policy.challenge(kind)) {
@@ -81,7 +81,10 @@ impl Exchange<'_> {
         };
         ended(match kind.connection_action() {
             // The bytes that follow cannot be trusted, so they are not read.
-            ConnectionAction::Close => self.send_answer(status, text, Persist::Close).await,
+            ConnectionAction::Close => {
+                self.edit_response_lines();
+                self.send_answer(status, text, Persist::Close).await
+            }
             ConnectionAction::Keep | ConnectionAction::Reset => self.respond(status, text).await,
         })
     }

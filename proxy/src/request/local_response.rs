@@ -19,7 +19,8 @@ impl<'a> Exchange<'a> {
         &mut self,
         matched: &Matched<'a>,
     ) -> Result<Option<ConnectionOutcome>, Failure> {
-        let Some(responses) = matched.rule.responses.as_deref() else {
+        let responses = matched.rule.responses.as_deref();
+        let Some(responses) = responses.filter(|responses| responses.may_respond()) else {
             return Ok(None);
         };
         self.answer_by_filters(
@@ -57,7 +58,8 @@ impl<'a> Exchange<'a> {
             if let Some(preflight) = Preflight::of(received.method(), fields, bytes) {
                 let allowed = cors.write_preflight_lines(preflight, lines);
                 self.trace_policy("cors", preflight_effect(allowed));
-                return self.respond(Cors::PREFLIGHT_STATUS, b"").await.map(Some);
+                let sent = self.respond_unedited(Cors::PREFLIGHT_STATUS, b"").await;
+                return sent.map(Some);
             }
             let origin = fields.value(KnownHeader::Origin, bytes);
             let allowed = cors.write_lines(origin, None, lines);
@@ -69,9 +71,9 @@ impl<'a> Exchange<'a> {
         let (scheme, authority) = (self.scheme, received.authority());
         let port = self.header_trust.port(scheme, authority, (fields, bytes));
         let address = redirect::Address {
-            scheme: self.client.hop.scheme(),
-            authority: received.authority(),
-            listener_port: self.bind.address.port(),
+            scheme,
+            authority,
+            listener_port: port.unwrap_or(self.bind.address.port()),
             path: matched.path(),
         };
         redirect.write_line(address, &mut self.work.response_lines);
@@ -85,8 +87,25 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Sends a local response, with the response lines written so far.
+    /// Sends a local response, with the response lines written so far, edited by the filters.
     pub(super) async fn respond(
+        &mut self,
+        status: StatusCode,
+        body: &[u8],
+    ) -> Result<ConnectionOutcome, Failure> {
+        self.edit_response_lines();
+        self.respond_unedited(status, body).await
+    }
+
+    /// Applies the response header filters of the selected rule or backend to the lines written so far.
+    pub(super) fn edit_response_lines(&mut self) {
+        if let Some(edits) = self.response_edits() {
+            edits.edit_local(&mut self.work.response_lines);
+        }
+    }
+
+    /// Sends a local response, with the response lines written so far.
+    async fn respond_unedited(
         &mut self,
         status: StatusCode,
         body: &[u8],

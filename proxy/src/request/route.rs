@@ -124,6 +124,7 @@ impl<'a> Exchange<'a> {
             Destination { backend, cluster }
         };
         self.record.cluster = Some(destination.cluster);
+        self.backend = Some(destination.backend);
         match destination.backend.refused_by() {
             Some(policy) => Err(self.refused_by(policy)),
             None => Ok(destination),

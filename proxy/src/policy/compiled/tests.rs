@@ -101,6 +101,18 @@ fn a_redirect_of_a_rule_responds_before_a_backend_is_selected() {
 }
 
 #[test]
+fn response_edits_of_a_rule_apply_without_a_backend() {
+    let filters = FilterSet {
+        response_headers: Some(setting("rule")),
+        ..FilterSet::default()
+    };
+    let policy = RulePolicy::compile(&rule(filters.into(), Vec::new()));
+    let responses = policy.responses.expect("edits");
+    assert_eq!(responses.response_headers.appended(), b"x-by: rule\r\n");
+    assert!(!responses.may_respond());
+}
+
+#[test]
 fn a_cors_filter_takes_precedence_over_edits_of_cors_headers() {
     let value = HeaderValue::from_static("*");
     let edit = HeaderEdit {

@@ -196,3 +196,29 @@ proptest! {
         prop_assert_eq!(applied(&edits, &borrowed(&head)), expected);
     }
 }
+
+#[test]
+fn edits_of_local_responses_keep_what_gives_them_their_meaning() {
+    let edits = HeaderEdits::compose(&[Some(&edit(
+        &[("location", "/theirs"), ("x-set", "new"), ("date", "now")],
+        &[("retry-after", "9"), ("x-add", "more")],
+        &["www-authenticate", "grpc-status", "x-gone"],
+    ))]);
+    let edited = |lines: &str| {
+        let mut lines = lines.as_bytes().to_vec();
+        edits.edit_local(&mut lines);
+        String::from_utf8(lines).expect("ASCII")
+    };
+    assert_eq!(
+        edited("location: /ours\r\nx-set: old\r\nx-gone: 1\r\nRetry-After: 1\r\n"),
+        "location: /ours\r\nRetry-After: 1\r\nx-set: new\r\nx-add: more\r\n"
+    );
+    assert_eq!(
+        edited("WWW-Authenticate: Bearer\r\ngrpc-status: 14\r\n"),
+        "WWW-Authenticate: Bearer\r\ngrpc-status: 14\r\nlocation: /theirs\r\nx-set: new\r\n\
+         retry-after: 9\r\nx-add: more\r\n"
+    );
+    let mut lines = b"x-gone: 1\r\n".to_vec();
+    HeaderEdits::default().edit_local(&mut lines);
+    assert_eq!(lines, b"x-gone: 1\r\n");
+}
