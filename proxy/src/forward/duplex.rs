@@ -15,7 +15,7 @@ use crate::upstream::retry::Replay;
 
 use super::attempt::{Attempt, AttemptEnd};
 use super::download::{Download, ResponseEnd};
-use super::upload::Upload;
+use super::upload::{ReplayState, Upload};
 
 /// Transfers both bodies concurrently, in one task.
 pub(super) async fn run(
@@ -51,7 +51,7 @@ pub(super) async fn run(
     let uploaded = UploadResult::begin(upload.replay());
     let result = {
         let sending = async {
-            let sent = upload.send(&relay, &mut request, &uploaded.replay).await;
+            let sent = upload.send(&relay, &mut request, &uploaded.replays).await;
             uploaded.record_end(sent, attempt, connection, &client.deadline);
         };
         let receiving = async {
@@ -66,7 +66,9 @@ pub(super) async fn run(
                 return Err(AttemptEnd::Final(FailureKind::ClientGone.into()));
             }
             let length = head?;
-            download.report_result(&mut response, uploaded.replay.get())?;
+            let replays = &uploaded.replays;
+            download.report_result(&mut response, replays.replay.get())?;
+            replays.is_settled.set(true);
             let done = || is_received || uploaded.done.get();
             download
                 .respond(length, &mut response, shard, done)
@@ -87,8 +89,8 @@ pub(super) async fn run(
 struct UploadResult {
     done: Cell<bool>,
     failure: Cell<Option<Failure>>,
-    /// Whether everything sent so far is kept for a retry.
-    replay: Cell<Replay>,
+    /// The copy of what was sent so far.
+    replays: ReplayState,
     /// Whether the response head has arrived.
     has_response: Cell<bool>,
 }
@@ -98,7 +100,10 @@ impl UploadResult {
         Self {
             done: Cell::new(false),
             failure: Cell::new(None),
-            replay: Cell::new(replay),
+            replays: ReplayState {
+                replay: Cell::new(replay),
+                is_settled: Cell::new(false),
+            },
             has_response: Cell::new(false),
         }
     }

@@ -34,7 +34,7 @@ pub(crate) async fn forward<'a>(
     {
         return Err(FailureKind::BodyTooLarge.into());
     }
-    let mut upload = Upload::begin(exchange, rule)?;
+    let mut upload = Upload::begin(exchange, rule, destination.cluster)?;
     let result = with_retries(exchange, matched, destination, &mut upload).await;
     upload.finish(exchange.buffer, exchange.shard);
     result

@@ -4,12 +4,13 @@ use std::cell::Cell;
 
 use crate::channel::Channel;
 use crate::channel::relay::{OutgoingFraming, Relay, RelayError, Segment, Tap, Transferred};
-use crate::config::Rule;
+use crate::config::{Cluster, Protocol, Rule};
 use crate::exchange::Exchange;
 use crate::exchange::feed::Feed;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::body::{BodyDecoder, Decoded};
-use crate::memory::Buffer;
+use crate::limits::BUFFER_BYTES;
+use crate::memory::{Buffer, Kept};
 use crate::shard::Shard;
 use crate::upstream::retry::Replay;
 
@@ -38,12 +39,15 @@ pub(crate) struct Upload {
     continue_sent: bool,
 }
 
-/// The copy of a streamed body for retries.
+/// The copy of a streamed body, to send it again: for retries, and for HTTP/2, where an endpoint may say
+/// that it has not processed the request (RFC 9113 section 8.7).
 enum ReplayCopy {
-    /// None, since the rule has no retries; nothing was sent yet.
+    /// None, since neither applies; nothing was sent yet.
     NotStarted,
-    /// Everything sent so far.
-    All(Buffer),
+    /// Everything sent so far, at most a buffer.
+    SoFar(Kept),
+    /// The whole body, which was received before.
+    Whole(Buffer),
     /// Incomplete: more was sent than may be kept.
     Lost,
 }
@@ -54,7 +58,11 @@ impl Upload {
     /// # Errors
     ///
     /// Its framing is malformed.
-    pub(crate) fn begin(exchange: &mut Exchange<'_>, rule: &Rule) -> Result<Self, Failure> {
+    pub(crate) fn begin(
+        exchange: &mut Exchange<'_>,
+        rule: &Rule,
+        cluster: &Cluster,
+    ) -> Result<Self, Failure> {
         let picked = exchange.picked.as_mut();
         if let Some(body) = picked.and_then(|picked| picked.take_body()) {
             return Ok(Self::of_kept(exchange, body));
@@ -73,11 +81,11 @@ impl Upload {
             .map_err(|error| Failure::because(FailureKind::MalformedBody, error.reason()))?;
         let whole = first.done;
         let came_at_once = !first.payload.is_empty();
-        let kept = match &rule.retry {
-            Some(retry) if retry.attempts > 0 && !whole => {
-                ReplayCopy::All(exchange.shard.buffers.without_memory())
-            }
-            _ => ReplayCopy::NotStarted,
+        let has_retries = rule.retry.as_ref().is_some_and(|retry| retry.attempts > 0);
+        let kept = if !whole && (has_retries || rule.protocol_to(cluster) == Protocol::Http2) {
+            ReplayCopy::SoFar(Kept::new(&exchange.shard.buffers))
+        } else {
+            ReplayCopy::NotStarted
         };
         let outward = OutgoingFraming::of(exchange.received.head.framing);
         Ok(Self {
@@ -104,7 +112,7 @@ impl Upload {
             whole: false,
             outward: OutgoingFraming::of(exchange.framing()),
             moved: Transferred::default(),
-            kept: ReplayCopy::All(body),
+            kept: ReplayCopy::Whole(body),
             mirrors: Vec::new(),
             continue_sent: true,
         }
@@ -125,7 +133,9 @@ impl Upload {
     pub(crate) fn replay(&self) -> Replay {
         match self.kept {
             ReplayCopy::Lost => Replay::Impossible,
-            ReplayCopy::NotStarted | ReplayCopy::All(_) => Replay::Possible,
+            ReplayCopy::NotStarted | ReplayCopy::SoFar(_) | ReplayCopy::Whole(_) => {
+                Replay::Possible
+            }
         }
     }
 
@@ -134,12 +144,12 @@ impl Upload {
         &mut self,
         relay: &Relay<'_>,
         request: &mut RequestSide<'_>,
-        replay: &Cell<Replay>,
+        replays: &ReplayState,
     ) -> Result<(), RelayError> {
         if self.whole {
             self.send_whole(relay, request).await
         } else {
-            self.stream_body(relay, request, replay).await
+            self.stream_body(relay, request, replays).await
         }
     }
 
@@ -183,7 +193,7 @@ impl Upload {
         &mut self,
         relay: &Relay<'_>,
         request: &mut RequestSide<'_>,
-        replay: &Cell<Replay>,
+        replays: &ReplayState,
     ) -> Result<(), RelayError> {
         let RequestSide {
             buffer,
@@ -194,9 +204,15 @@ impl Upload {
         first.done = decoder.is_done();
         let pending = !first.payload.is_empty() || !first.done;
         self.moved = Transferred::default();
-        if let ReplayCopy::All(kept) = &mut self.kept
-            && !kept.is_empty()
-        {
+        let mut copy = match &mut self.kept {
+            ReplayCopy::SoFar(kept) if !kept.is_empty() => Some(kept.to_buffer()),
+            _ => None,
+        };
+        let kept = match (&mut self.kept, &mut copy) {
+            (ReplayCopy::Whole(kept), _) if !kept.is_empty() => Some(kept),
+            (_, copy) => copy.as_mut(),
+        };
+        if let Some(kept) = kept {
             let done = !pending;
             let length = kept.len();
             let all = Decoded {
@@ -217,7 +233,7 @@ impl Upload {
         let mut taps = Taps {
             kept: &mut self.kept,
             mirrors: &mut self.mirrors,
-            replay,
+            replays,
         };
         let result = relay
             .run(out, buffer, decoder, first, &mut self.moved, &mut taps)
@@ -239,30 +255,42 @@ impl Upload {
     /// Settles the body, and returns the kept copy to the shard.
     pub(crate) fn finish(mut self, buffer: &mut Buffer, shard: &Shard) {
         self.settle(buffer);
-        if let ReplayCopy::All(kept) = self.kept {
+        if let ReplayCopy::Whole(kept) = self.kept {
             shard.buffers.put(kept);
         }
     }
 }
 
+/// What the response needs to know about the copy of the request's body, and decides about it.
+pub(crate) struct ReplayState {
+    /// Whether everything sent so far is kept.
+    pub(crate) replay: Cell<Replay>,
+    /// Whether the response is passed on, so that the request is not sent again.
+    pub(crate) is_settled: Cell<bool>,
+}
+
 struct Taps<'a> {
     kept: &'a mut ReplayCopy,
     mirrors: &'a mut Vec<Feed>,
-    replay: &'a Cell<Replay>,
+    replays: &'a ReplayState,
 }
 
 impl Tap for Taps<'_> {
     fn payload(&mut self, bytes: &[u8]) {
         let kept = match self.kept {
-            ReplayCopy::All(buffer) => {
-                buffer.reserve(bytes.len());
-                buffer.append(bytes)
+            ReplayCopy::SoFar(kept) => {
+                let fits = kept.len() + bytes.len() <= BUFFER_BYTES;
+                let keeps = fits && !self.replays.is_settled.get();
+                if keeps {
+                    kept.append(bytes);
+                }
+                keeps
             }
-            ReplayCopy::NotStarted | ReplayCopy::Lost => bytes.is_empty(),
+            ReplayCopy::NotStarted | ReplayCopy::Whole(_) | ReplayCopy::Lost => bytes.is_empty(),
         };
         if !kept {
             *self.kept = ReplayCopy::Lost;
-            self.replay.set(Replay::Impossible);
+            self.replays.replay.set(Replay::Impossible);
         }
         self.mirrors.iter_mut().for_each(|feed| feed.more(bytes));
     }

@@ -51,6 +51,11 @@ impl Loan {
         loan
     }
 
+    /// The pool that counts it.
+    pub(super) fn pool(&self) -> &Rc<BufferPool> {
+        &self.pool
+    }
+
     /// Counts this many bytes from now on.
     pub(super) fn resize(&mut self, bytes: usize) {
         let others = self.pool.lent.get().saturating_sub(self.bytes);

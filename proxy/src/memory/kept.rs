@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::rc::Rc;
 
-use super::buffer::{BufferPool, Loan};
+use super::buffer::{Buffer, BufferPool, Loan};
 
 /// Bytes whose number is known only at their end.
 pub struct Kept {
@@ -40,6 +40,12 @@ impl Kept {
     pub fn lend(&mut self) -> &mut Vec<u8> {
         self.bytes.drain(..std::mem::take(&mut self.consumed));
         &mut self.bytes
+    }
+
+    /// A copy in a buffer of the same pool, to be sent.
+    #[must_use]
+    pub(crate) fn to_buffer(&self) -> Buffer {
+        self.loan.pool().holding(self)
     }
 
     /// Drops all bytes, but keeps the memory of up to `capacity` for others. It stays counted.

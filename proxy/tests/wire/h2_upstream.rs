@@ -13,6 +13,7 @@ use crate::support::frames::{
 use crate::support::{Reply, gateway, ok, on_both_drivers, origin, out_of_h2};
 
 const NO_ERROR: u32 = 0;
+const INTERNAL_ERROR: u32 = 2;
 const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
 
@@ -200,7 +201,7 @@ on_both_drivers! {
             let mut neighbour = gateway.client();
             neighbour.gets("/");
             let stream = server.next_of(HEADERS).stream;
-            drop(gone);
+            gone.resets();
             assert_eq!(server.next_of(RST_STREAM).stream, cancelled);
             server.sends(&late_frames(cancelled)[nth]).sends(answer(stream, 0x89));
             neighbour.expects(204);
@@ -264,6 +265,46 @@ on_both_drivers! {
         assert!(second > first);
         server.sends(answer(second, 0x89));
         client.expects(204);
+    }
+
+    /// RFC 9113 section 8.7, without a retry policy: every gRPC call has a body that follows its head.
+    fn a_streamed_call_is_sent_again_with_its_body_if_it_was_not_processed(driver) {
+        for goes_away in [false, true] {
+            let (listener, gateway) = before_frames(driver);
+            let mut peer = Peer::client(gateway.address());
+            peer.sends(grpc_call(1)).sends(frame(DATA, 0, 1, b"first"));
+            let mut server = Peer::server(&listener);
+            let first = server.next_of(HEADERS).stream;
+            assert_eq!(server.next_of(DATA).payload, b"first");
+            let mut server = if goes_away {
+                server.sends(frame(GOAWAY, 0, 0, &[0; 8]));
+                Peer::server(&listener)
+            } else {
+                server.sends(frame(RST_STREAM, 0, first, &REFUSED_STREAM.to_be_bytes()));
+                server
+            };
+            let second = server.next_of(HEADERS).stream;
+            assert_eq!(server.next_of(DATA).payload, b"first");
+            peer.sends(frame(DATA, END_STREAM, 1, b", last"));
+            assert_eq!(server.next_of(DATA).payload, b", last");
+            server.sends(answer(second, 0x89));
+            assert_eq!(peer.next_of(HEADERS).status(), Some(204));
+        }
+    }
+
+    fn a_call_that_may_have_been_processed_is_not_sent_again(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut peer = Peer::client(gateway.address());
+        peer.sends(grpc_call(1)).sends(frame(DATA, END_STREAM, 1, b"all"));
+        let mut server = Peer::server(&listener);
+        let stream = server.next_of(HEADERS).stream;
+        server.sends(frame(RST_STREAM, 0, stream, &INTERNAL_ERROR.to_be_bytes()));
+        // A failure of gRPC, in the trailers.
+        assert_eq!(peer.next_of(HEADERS).status(), Some(200));
+        peer.sends(get(3));
+        assert_eq!(server.next_of(HEADERS).stream, stream + 2);
+        server.sends(answer(stream + 2, 0x89));
+        assert_eq!(peer.next_of(HEADERS).stream, 3);
     }
 
     fn a_second_connection_is_opened_at_the_origins_stream_limit(driver) {
@@ -334,7 +375,7 @@ on_both_drivers! {
         client.gets("/");
         let mut server = Peer::server(&listener);
         let stream = server.next_of(HEADERS).stream;
-        drop(client);
+        client.resets();
         let reset = server.next_of(RST_STREAM);
         assert_eq!((reset.stream, reset.code()), (stream, Some(CANCEL)));
     }
