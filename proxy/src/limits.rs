@@ -44,6 +44,15 @@ pub const SMALL_BUFFER_BYTES: usize = 20 * KIB;
 pub const BUFFER_HEADROOM_BYTES: usize = 4 * KIB;
 /// Bytes of the largest head that a policy can allow: spans of a head have 16 bits.
 pub const MAX_HEAD_BYTES: u32 = 65_535;
+/// Bytes of the longest request line that a policy can allow: 60 KiB, so that the rest of the head has
+/// 4 KiB at least.
+pub const MAX_REQUEST_LINE_BYTES: u32 = 60 * 1024;
+/// Fields of a head that a policy can allow: 1000, as nginx. They are parsed into an array on the
+/// stack.
+pub const MAX_HEADER_FIELDS: u32 = 1000;
+/// Fields of a head below which that array is small: 256 (8 KiB); larger ones are for heads whose
+/// limits are above it.
+pub const FEW_HEADER_FIELDS: usize = 256;
 /// Digits of a chunk's size: 16, for 64 bits.
 pub const CHUNK_SIZE_DIGITS: u8 = 16;
 /// Bytes of a chunk's extensions, which are unused in practice: 256. CVE-2023-39326 and others are

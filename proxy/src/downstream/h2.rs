@@ -98,7 +98,7 @@ async fn negotiate<'l, 'a>(
         .initial_window_size(limits.http2_stream_window_bytes)
         .initial_connection_window_size(limits.http2_connection_window())
         .max_frame_size(H2_FRAME_BYTES)
-        .max_header_list_size(limits.head_bytes)
+        .max_header_list_size(limits.http2_header_list_bytes())
         // The guard limits resets per second: a second burst may come at the start of the next
         // second.
         .max_pending_accept_reset_streams(2 * H2_RESETS_PER_SECOND as usize)
@@ -250,7 +250,7 @@ impl Driver<'_, '_> {
     fn send_goaway_when_due(&mut self) {
         let is_due = self.ending == CloseState::None
             && (self.shard.draining.get()
-                || self.requests >= self.limits.requests_per_connection.get()
+                || !self.limits.allows_request_after(self.requests)
                 || self.client.is_old(self.shard.now())
                 || self.is_outdated());
         if is_due {

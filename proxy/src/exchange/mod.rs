@@ -155,7 +155,7 @@ impl<'a> Exchange<'a> {
         let limits = &self.bind.limits;
         let persists = self.received.head.keep_alive
             && !self.shard.ends_connections(self.client.bind)
-            && self.client.requests < limits.requests_per_connection.get()
+            && limits.allows_request_after(self.client.requests)
             && !self.client.is_old(self.shard.now());
         if persists {
             Persist::Keep

@@ -21,6 +21,7 @@ impl<'a> Exchange<'a> {
         let received: &'a Received = self.received;
         let rule = attempt.matched.rule;
         let limits = &rule.limits;
+        let response_limits = HeadLimits::of_response(&attempt.destination.backend.limits);
         let work = &mut *self.work;
         let request = RequestSide {
             buffer: &mut *self.buffer,
@@ -37,7 +38,7 @@ impl<'a> Exchange<'a> {
             client,
             version: received.head.version,
             request_kind: received.request_kind(),
-            limits: HeadLimits::of_response(limits),
+            limits: response_limits,
             persist,
             response: &mut work.response,
             decoder: &mut work.response_body,

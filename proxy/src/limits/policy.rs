@@ -7,19 +7,28 @@ use xds::model;
 
 use super::{
     H2_STREAM_WINDOW_BYTES, HOUR, MAX_H2_CONNECTION_WINDOW_BYTES, MAX_H2_STREAM_WINDOW_BYTES,
-    MAX_H2_STREAMS, MAX_H2_WINDOW_BYTES, MAX_HEAD_BYTES, MINUTE,
+    MAX_H2_STREAMS, MAX_H2_WINDOW_BYTES, MAX_HEAD_BYTES, MAX_HEADER_FIELDS, MAX_REQUEST_LINE_BYTES,
+    MINUTE,
 };
 
 /// The limits that a policy can change. A timeout of `None` never fires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a request line, above which 414: 8 KiB, what browsers and caches stay below.
+    /// Bytes of a request line, above which 414: 8 KiB, what browsers and caches stay below. Never
+    /// more than `MAX_REQUEST_LINE_BYTES`.
     pub request_line_bytes: u32,
-    /// Bytes of a request's or response's head, above which 431 or 502: 32 KiB, half a buffer, so
-    /// that a head and the first body bytes always fit into one. Never more than `MAX_HEAD_BYTES`.
+    /// Bytes of a request's head, above which 431: 32 KiB, half a buffer, so that a head and the first
+    /// body bytes always fit into one. Never more than `MAX_HEAD_BYTES`.
     pub head_bytes: u32,
-    /// Fields of a head, cookie crumbs counted one by one: 100, as Apache and Envoy.
+    /// Fields of a request's head, cookie crumbs counted one by one: 100, as Apache and Envoy. Never
+    /// more than `MAX_HEADER_FIELDS`.
     pub header_fields: u32,
+    /// Bytes of a response's head, above which 502: 32 KiB, as of a request. Never more than
+    /// `MAX_HEAD_BYTES`.
+    pub response_head_bytes: u32,
+    /// Fields of a response's head, above which 502: 100, as of a request. Never more than
+    /// `MAX_HEADER_FIELDS`.
+    pub response_header_fields: u32,
     /// Bytes of a request's body, above which 413; `None` (the default) streams any amount, since
     /// nothing of it is kept.
     pub request_body_bytes: Option<NonZeroU64>,
@@ -45,9 +54,14 @@ pub struct Limits {
     pub write_idle_timeout: Option<Duration>,
     /// Between two requests of a client's connection: 60 s, as in browsers.
     pub keep_alive_timeout: Option<Duration>,
-    /// Requests of one client connection: 10 000, so that load spreads again now and then.
-    pub requests_per_connection: NonZeroU64,
-    /// Age of a client's connection, with jitter: 1 h, for the same reason.
+    /// For how long a client without TLS that has closed its sending side waits for a byte of its
+    /// response: 60 s. It may still read, as after `shutdown(SHUT_WR)`, or be gone: both look the same
+    /// until something is sent.
+    pub half_close_timeout: Option<Duration>,
+    /// Requests of one client connection: any number. A count sends busy clients away all the time,
+    /// and idle ones never; `connection_age` spreads load.
+    pub requests_per_connection: Option<NonZeroU64>,
+    /// Age of a client's connection, with jitter: 1 h, so that load spreads again now and then.
     pub connection_age: Option<Duration>,
     /// Streams that an HTTP/2 client may have open: 100, as HAProxy. Never more than `MAX_H2_STREAMS`.
     pub http2_streams: u32,
@@ -77,6 +91,8 @@ impl Default for Limits {
             request_line_bytes: 8 * 1024,
             head_bytes: 32 * 1024,
             header_fields: 100,
+            response_head_bytes: 32 * 1024,
+            response_header_fields: 100,
             request_body_bytes: None,
             head_timeout: Some(Duration::from_secs(10)),
             handshake_timeout: Some(Duration::from_secs(5)),
@@ -86,7 +102,8 @@ impl Default for Limits {
             datagram_idle_timeout: Some(MINUTE),
             write_idle_timeout: Some(Duration::from_secs(30)),
             keep_alive_timeout: Some(MINUTE),
-            requests_per_connection: NonZeroU64::MIN.saturating_add(9_999),
+            half_close_timeout: Some(MINUTE),
+            requests_per_connection: None,
             connection_age: Some(HOUR),
             http2_streams: 100,
             http2_stream_window_bytes: H2_STREAM_WINDOW_BYTES,
@@ -107,9 +124,16 @@ impl Limits {
         let size = |given: Option<NonZeroU32>, wider: u32| given.map_or(wider, NonZeroU32::get);
         Self {
             request_line_bytes: size(nearer.request_line_bytes, self.request_line_bytes)
-                .min(MAX_HEAD_BYTES),
+                .min(MAX_REQUEST_LINE_BYTES),
             head_bytes: size(nearer.head_bytes, self.head_bytes).min(MAX_HEAD_BYTES),
-            header_fields: size(nearer.header_fields, self.header_fields),
+            header_fields: size(nearer.header_fields, self.header_fields).min(MAX_HEADER_FIELDS),
+            response_head_bytes: size(nearer.response_head_bytes, self.response_head_bytes)
+                .min(MAX_HEAD_BYTES),
+            response_header_fields: size(
+                nearer.response_header_fields,
+                self.response_header_fields,
+            )
+            .min(MAX_HEADER_FIELDS),
             request_body_bytes: nearer.request_body_bytes.or(self.request_body_bytes),
             head_timeout: resolve(nearer.head_timeout, self.head_timeout),
             handshake_timeout: resolve(nearer.handshake_timeout, self.handshake_timeout),
@@ -122,9 +146,11 @@ impl Limits {
             ),
             write_idle_timeout: resolve(nearer.write_idle_timeout, self.write_idle_timeout),
             keep_alive_timeout: resolve(nearer.keep_alive_timeout, self.keep_alive_timeout),
-            requests_per_connection: nearer
-                .requests_per_connection
-                .unwrap_or(self.requests_per_connection),
+            half_close_timeout: resolve(nearer.half_close_timeout, self.half_close_timeout),
+            requests_per_connection: match nearer.requests_per_connection {
+                Some(requests) => NonZeroU64::new(requests),
+                None => self.requests_per_connection,
+            },
             connection_age: resolve(nearer.connection_age, self.connection_age),
             http2_streams: size(nearer.http2_streams, self.http2_streams).min(MAX_H2_STREAMS),
             http2_stream_window_bytes: size(
@@ -150,11 +176,26 @@ impl Limits {
 }
 
 impl Limits {
+    /// Whether a connection that has carried this many requests may carry another one.
+    #[must_use]
+    pub fn allows_request_after(&self, requests: u64) -> bool {
+        self.requests_per_connection
+            .is_none_or(|most| requests < most.get())
+    }
+
     /// For how long a UDP session may be quiet.
     #[must_use]
     pub fn session_idle(&self) -> Option<Duration> {
         let timeouts = [self.datagram_idle_timeout, self.stream_idle_timeout];
         timeouts.into_iter().flatten().min()
+    }
+
+    /// Bytes of a request's header list in HTTP/2, where each field counts 32 more (RFC 9113 section
+    /// 6.5.2). A head within it can still exceed `head_bytes`, which counts it as HTTP/1 would.
+    #[must_use]
+    pub fn http2_header_list_bytes(&self) -> u32 {
+        let overhead = self.header_fields.saturating_mul(32);
+        self.head_bytes.saturating_add(overhead)
     }
 
     /// Bytes that an HTTP/2 client may send on a connection before they were sent on.
@@ -191,7 +232,7 @@ mod tests {
 
     use xds::model::{self, Timeout};
 
-    use super::{Limits, MAX_HEAD_BYTES, per_shard};
+    use super::{Limits, MAX_HEAD_BYTES, MAX_REQUEST_LINE_BYTES, per_shard};
     use crate::limits::{
         H2_STREAM_WINDOW_BYTES, H2_UPSTREAM_CONNECTION_WINDOW_BYTES, H2_UPSTREAM_STREAMS,
         H2_WATCHED_STREAMS,
@@ -230,6 +271,19 @@ mod tests {
     }
 
     #[test]
+    fn connections_carry_any_number_of_requests_unless_a_policy_counts_them() {
+        let counted = |requests| model::Limits {
+            requests_per_connection: Some(requests),
+            ..model::Limits::default()
+        };
+        let limits = Limits::default();
+        assert!(limits.allows_request_after(u64::MAX));
+        let two = limits.with(&counted(2));
+        assert!(two.allows_request_after(1) && !two.allows_request_after(2));
+        assert!(two.with(&counted(0)).allows_request_after(u64::MAX));
+    }
+
+    #[test]
     fn a_timeout_of_never_disables_the_default() {
         let rule = model::Limits {
             response_head_timeout: Some(Timeout::Never),
@@ -263,11 +317,13 @@ mod tests {
         let huge = model::Limits {
             head_bytes: u32s(u32::MAX),
             request_line_bytes: u32s(u32::MAX),
+            response_head_bytes: u32s(u32::MAX),
             ..model::Limits::default()
         };
         let limits = Limits::default().with(&huge);
         assert_eq!(limits.head_bytes, MAX_HEAD_BYTES);
-        assert_eq!(limits.request_line_bytes, MAX_HEAD_BYTES);
+        assert_eq!(limits.request_line_bytes, MAX_REQUEST_LINE_BYTES);
+        assert_eq!(limits.response_head_bytes, MAX_HEAD_BYTES);
     }
 
     #[test]

@@ -99,6 +99,19 @@ on_both_drivers! {
         });
     }
 
+    fn requests_are_not_counted_where_a_policy_says_so(driver) {
+        let origin = origin();
+        let gateway = gateway(driver)
+            .routes_to(&origin)
+            .policy_of("Gateway/gw", "limits: {requestsPerConnection: 1}")
+            .policy_of("Gateway/gw/http", "limits: {requestsPerConnection: 0}")
+            .start();
+        let mut client = gateway.client();
+        for _ in 0..3 {
+            assert!(!client.gets("/").expects(200).says_close());
+        }
+    }
+
     fn connection_age(driver) {
         at_both_levels(driver, "connectionAge: 300ms", |gateway| {
             let (begun, mut client) = (Instant::now(), gateway.client());

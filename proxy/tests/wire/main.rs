@@ -53,6 +53,7 @@ mod jwt_pairs;
 mod jwt_refused;
 mod keep_alive;
 mod large_bodies;
+mod largest_limits;
 mod late_shard;
 mod listeners;
 mod long_responses;

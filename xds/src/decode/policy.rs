@@ -123,20 +123,21 @@ fn access_log(at: &FieldPath<'_>, message: proto::AccessLog) -> Option<AccessLog
 
 fn limits(at: &FieldPath<'_>, message: proto::Limits) -> Option<Limits> {
     let number = |name, value: Option<u32>| at.optional(name, value, non_zero);
-    let large_number = |name, value: Option<u64>| at.optional(name, value, non_zero);
     let time = |name, value| at.optional(name, value, timeout);
 
     let request_line_bytes = number("request_line_bytes", message.request_line_bytes);
     let head_bytes = number("head_bytes", message.head_bytes);
     let header_fields = number("header_fields", message.header_fields);
-    let request_body_bytes = large_number("request_body_bytes", message.request_body_bytes);
+    let response_head_bytes = number("response_head_bytes", message.response_head_bytes);
+    let response_header_fields = number("response_header_fields", message.response_header_fields);
+    let request_body_bytes =
+        at.optional("request_body_bytes", message.request_body_bytes, non_zero);
     let head_timeout = time("head_timeout", message.head_timeout);
     let body_idle_timeout = time("body_idle_timeout", message.body_idle_timeout);
     let stream_idle_timeout = time("stream_idle_timeout", message.stream_idle_timeout);
     let write_idle_timeout = time("write_idle_timeout", message.write_idle_timeout);
     let keep_alive_timeout = time("keep_alive_timeout", message.keep_alive_timeout);
-    let requests_per_connection =
-        large_number("requests_per_connection", message.requests_per_connection);
+    let half_close_timeout = time("half_close_timeout", message.half_close_timeout);
     let connection_age = time("connection_age", message.connection_age);
     let connect_timeout = time("connect_timeout", message.connect_timeout);
     let response_head_timeout = time("response_head_timeout", message.response_head_timeout);
@@ -157,6 +158,8 @@ fn limits(at: &FieldPath<'_>, message: proto::Limits) -> Option<Limits> {
         request_line_bytes: request_line_bytes?,
         head_bytes: head_bytes?,
         header_fields: header_fields?,
+        response_head_bytes: response_head_bytes?,
+        response_header_fields: response_header_fields?,
         request_body_bytes: request_body_bytes?,
         head_timeout: head_timeout?,
         body_idle_timeout: body_idle_timeout?,
@@ -164,7 +167,8 @@ fn limits(at: &FieldPath<'_>, message: proto::Limits) -> Option<Limits> {
         stream_idle_timeout: stream_idle_timeout?,
         write_idle_timeout: write_idle_timeout?,
         keep_alive_timeout: keep_alive_timeout?,
-        requests_per_connection: requests_per_connection?,
+        half_close_timeout: half_close_timeout?,
+        requests_per_connection: message.requests_per_connection,
         connection_age: connection_age?,
         connect_timeout: connect_timeout?,
         response_head_timeout: response_head_timeout?,

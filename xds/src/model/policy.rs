@@ -128,6 +128,10 @@ pub struct Limits {
     pub head_bytes: Option<NonZeroU32>,
     /// Most header fields in a request.
     pub header_fields: Option<NonZeroU32>,
+    /// Largest response head in bytes.
+    pub response_head_bytes: Option<NonZeroU32>,
+    /// Most header fields in a response.
+    pub response_header_fields: Option<NonZeroU32>,
     /// Largest request body in bytes.
     pub request_body_bytes: Option<NonZeroU64>,
     /// Timeout for a request's head.
@@ -142,8 +146,10 @@ pub struct Limits {
     pub write_idle_timeout: Option<Timeout>,
     /// Idle timeout between requests on a connection.
     pub keep_alive_timeout: Option<Timeout>,
-    /// Most requests on a connection.
-    pub requests_per_connection: Option<NonZeroU64>,
+    /// Timeout for a response to a client that has closed its sending side.
+    pub half_close_timeout: Option<Timeout>,
+    /// Most requests on a connection; 0 turns the limit off.
+    pub requests_per_connection: Option<u64>,
     /// Maximum age of a connection.
     pub connection_age: Option<Timeout>,
     /// Timeout for connecting to a backend.

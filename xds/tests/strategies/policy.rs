@@ -112,21 +112,18 @@ fn count() -> impl Strategy<Value = Option<NonZeroU32>> {
     option::of(any::<NonZeroU32>())
 }
 
-fn large_count() -> impl Strategy<Value = Option<NonZeroU64>> {
-    option::of(any::<NonZeroU64>())
-}
-
 fn time() -> impl Strategy<Value = Option<Timeout>> {
     option::of(timeout())
 }
 
 /// Each field from its place in a list: proptest's tuples end at twelve.
 fn limits() -> impl Strategy<Value = Limits> {
-    let counts = prop::array::uniform8(count());
-    let large_counts = prop::array::uniform2(large_count());
-    let times = prop::array::uniform10(time());
+    let counts = prop::array::uniform10(count());
+    let times = prop::array::uniform11(time());
+    let (body, requests) = (option::of(any::<NonZeroU64>()), option::of(any::<u64>()));
     let rate = option::of(any::<u32>());
-    (counts, large_counts, times, rate).prop_map(|(counts, large_counts, times, rate)| Limits {
+    let drawn = (counts, body, requests, times, rate);
+    drawn.prop_map(|(counts, body, requests, times, rate)| Limits {
         request_line_bytes: counts[0],
         head_bytes: counts[1],
         header_fields: counts[2],
@@ -135,8 +132,10 @@ fn limits() -> impl Strategy<Value = Limits> {
         http2_streams: counts[5],
         http2_stream_window_bytes: counts[6],
         http2_connection_window_bytes: counts[7],
-        request_body_bytes: large_counts[0],
-        requests_per_connection: large_counts[1],
+        response_head_bytes: counts[8],
+        response_header_fields: counts[9],
+        request_body_bytes: body,
+        requests_per_connection: requests,
         head_timeout: times[0],
         body_idle_timeout: times[1],
         stream_idle_timeout: times[2],
@@ -147,6 +146,7 @@ fn limits() -> impl Strategy<Value = Limits> {
         response_head_timeout: times[7],
         handshake_timeout: times[8],
         datagram_idle_timeout: times[9],
+        half_close_timeout: times[10],
         body_min_rate: rate,
     })
 }

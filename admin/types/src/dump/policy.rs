@@ -229,6 +229,12 @@ pub struct Limits {
     /// Most header fields in a request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub header_fields: Option<u32>,
+    /// Largest response head in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_head_bytes: Option<u32>,
+    /// Most header fields in a response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_header_fields: Option<u32>,
     /// Largest request body in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_body_bytes: Option<u64>,
@@ -250,7 +256,10 @@ pub struct Limits {
     /// Idle timeout between requests on a connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_alive_timeout: Option<String>,
-    /// Most requests on a connection.
+    /// Timeout for a response to a client that has closed its sending side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub half_close_timeout: Option<String>,
+    /// Most requests on a connection; 0 for any number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_connection: Option<u64>,
     /// Maximum age of a connection.
@@ -299,6 +308,8 @@ impl From<&model::Limits> for Limits {
             request_line_bytes: limits.request_line_bytes.map(NonZeroU32::get),
             head_bytes: limits.head_bytes.map(NonZeroU32::get),
             header_fields: limits.header_fields.map(NonZeroU32::get),
+            response_head_bytes: limits.response_head_bytes.map(NonZeroU32::get),
+            response_header_fields: limits.response_header_fields.map(NonZeroU32::get),
             request_body_bytes: limits.request_body_bytes.map(NonZeroU64::get),
             head_timeout: limits.head_timeout.and_then(of_timeout),
             body_idle_timeout: limits.body_idle_timeout.and_then(of_timeout),
@@ -306,7 +317,8 @@ impl From<&model::Limits> for Limits {
             stream_idle_timeout: limits.stream_idle_timeout.and_then(of_timeout),
             write_idle_timeout: limits.write_idle_timeout.and_then(of_timeout),
             keep_alive_timeout: limits.keep_alive_timeout.and_then(of_timeout),
-            requests_per_connection: limits.requests_per_connection.map(NonZeroU64::get),
+            half_close_timeout: limits.half_close_timeout.and_then(of_timeout),
+            requests_per_connection: limits.requests_per_connection,
             connection_age: limits.connection_age.and_then(of_timeout),
             connect_timeout: limits.connect_timeout.and_then(of_timeout),
             response_head_timeout: limits.response_head_timeout.and_then(of_timeout),

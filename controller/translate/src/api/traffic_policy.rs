@@ -169,11 +169,16 @@ pub struct LimitsSpec {
     /// Longest request line in bytes.
     #[serde(default)]
     pub request_line_bytes: Option<NonZeroU32>,
-    /// Largest head in bytes.
+    /// Largest head of a request in bytes.
     #[serde(default)]
     pub head_bytes: Option<NonZeroU32>,
     #[serde(default)]
     pub header_fields: Option<NonZeroU32>,
+    /// Largest head of a response in bytes.
+    #[serde(default)]
+    pub response_head_bytes: Option<NonZeroU32>,
+    #[serde(default)]
+    pub response_header_fields: Option<NonZeroU32>,
     /// Largest request body in bytes.
     #[serde(default)]
     pub request_body_bytes: Option<NonZeroU64>,
@@ -195,9 +200,12 @@ pub struct LimitsSpec {
     /// Time between requests of a connection.
     #[serde(default)]
     pub keep_alive_timeout: Option<String>,
-    /// Requests of a connection.
+    /// Time for the response to a client that has closed its sending side.
     #[serde(default)]
-    pub requests_per_connection: Option<NonZeroU64>,
+    pub half_close_timeout: Option<String>,
+    /// Requests of a connection; 0 means any number.
+    #[serde(default)]
+    pub requests_per_connection: Option<u64>,
     /// Age of a connection.
     #[serde(default)]
     pub connection_age: Option<String>,

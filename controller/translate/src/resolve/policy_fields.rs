@@ -122,6 +122,7 @@ pub(crate) const FIELDS: &[Field] = fields! {
     "limits.headTimeout" Socket: limits.head_timeout;
     "limits.handshakeTimeout" Socket: limits.handshake_timeout;
     "limits.keepAliveTimeout" Socket: limits.keep_alive_timeout;
+    "limits.halfCloseTimeout" Socket: limits.half_close_timeout;
     "limits.requestsPerConnection" Socket: limits.requests_per_connection;
     "limits.connectionAge" Socket: limits.connection_age;
     "limits.http2Streams" Socket: limits.http2_streams;
@@ -133,6 +134,8 @@ pub(crate) const FIELDS: &[Field] = fields! {
     "limits.streamIdleTimeout" Request: limits.stream_idle_timeout;
     "limits.datagramIdleTimeout" Request: limits.datagram_idle_timeout;
     "limits.writeIdleTimeout" Request: limits.write_idle_timeout;
+    "limits.responseHeadBytes" Any: limits.response_head_bytes;
+    "limits.responseHeaderFields" Any: limits.response_header_fields;
     "limits.connectTimeout" Any: limits.connect_timeout;
     "limits.responseHeadTimeout" Any: limits.response_head_timeout;
     "limits.upstreamConnections" Upstream: limits.upstream_connections;

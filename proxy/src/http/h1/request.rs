@@ -9,6 +9,7 @@ use super::target::Target;
 use crate::http::authority::{Authority, without_empty_port};
 use crate::http::head::{Framing, RequestHead, Span, Version};
 use crate::http::method::is_refused;
+use crate::limits::FEW_HEADER_FIELDS;
 
 /// Parses the head at the start of `bytes` into `head`, whose spans then point into `bytes`.
 ///
@@ -23,14 +24,30 @@ pub fn parse_request(
     scan: &mut HeadScan,
     head: &mut RequestHead,
 ) -> Result<Progress, RequestError> {
-    let progress = attempt(bytes, limits, scan, head);
+    let progress = if limits.fields <= FEW_HEADER_FIELDS {
+        attempt::<FEW_HEADER_FIELDS>(bytes, limits, scan, head)
+    } else {
+        attempt_with_many_fields(bytes, limits, scan, head)
+    };
     if progress != Ok(Progress::Partial) {
         *scan = HeadScan::default();
     }
     progress
 }
 
-fn attempt(
+/// On a stack frame of its own, which the usual limits do not need.
+#[cold]
+#[inline(never)]
+fn attempt_with_many_fields(
+    bytes: &[u8],
+    limits: &HeadLimits,
+    scan: &mut HeadScan,
+    head: &mut RequestHead,
+) -> Result<Progress, RequestError> {
+    attempt::<{ HeadLimits::MAX_FIELDS }>(bytes, limits, scan, head)
+}
+
+fn attempt<const ROOM: usize>(
     bytes: &[u8],
     limits: &HeadLimits,
     scan: &mut HeadScan,
@@ -41,10 +58,8 @@ fn attempt(
     }
     let skipped = leading_crlf(bytes)?;
     let text = bytes.get(skipped..).unwrap_or_default();
-    let mut found = [const { MaybeUninit::uninit() }; HeadLimits::MAX_FIELDS];
-    let room = found
-        .get_mut(..limits.fields.min(HeadLimits::MAX_FIELDS))
-        .unwrap_or_default();
+    let mut found = [const { MaybeUninit::uninit() }; ROOM];
+    let room = found.get_mut(..limits.fields.min(ROOM)).unwrap_or_default();
     let mut request = httparse::Request::new(&mut []);
     match request.parse_with_uninit_headers(text, room) {
         Ok(httparse::Status::Complete(len)) => {

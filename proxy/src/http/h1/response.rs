@@ -7,6 +7,7 @@ use super::fields::{self, AtMostOnce};
 use super::request::{is_tunnelled, keeps_alive};
 use super::scan::{HeadLimits, HeadScan, Progress};
 use crate::http::head::{Framing, ResponseHead, Span, Version};
+use crate::limits::FEW_HEADER_FIELDS;
 
 /// The kind of request, which a response's framing depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,14 +33,31 @@ pub fn parse_response(
     scan: &mut HeadScan,
     head: &mut ResponseHead,
 ) -> Result<Progress, ResponseError> {
-    let progress = attempt(bytes, request_kind, limits, scan, head);
+    let progress = if limits.fields <= FEW_HEADER_FIELDS {
+        attempt::<FEW_HEADER_FIELDS>(bytes, request_kind, limits, scan, head)
+    } else {
+        attempt_with_many_fields(bytes, request_kind, limits, scan, head)
+    };
     if progress != Ok(Progress::Partial) {
         *scan = HeadScan::default();
     }
     progress
 }
 
-fn attempt(
+/// On a stack frame of its own, which the usual limits do not need.
+#[cold]
+#[inline(never)]
+fn attempt_with_many_fields(
+    bytes: &[u8],
+    request_kind: RequestKind,
+    limits: &HeadLimits,
+    scan: &mut HeadScan,
+    head: &mut ResponseHead,
+) -> Result<Progress, ResponseError> {
+    attempt::<{ HeadLimits::MAX_FIELDS }>(bytes, request_kind, limits, scan, head)
+}
+
+fn attempt<const ROOM: usize>(
     bytes: &[u8],
     request_kind: RequestKind,
     limits: &HeadLimits,
@@ -52,10 +70,8 @@ fn attempt(
     if scan.has_begun() && !scan.advance(bytes, limits)? {
         return Ok(Progress::Partial);
     }
-    let mut found = [const { MaybeUninit::uninit() }; HeadLimits::MAX_FIELDS];
-    let room = found
-        .get_mut(..limits.fields.min(HeadLimits::MAX_FIELDS))
-        .unwrap_or_default();
+    let mut found = [const { MaybeUninit::uninit() }; ROOM];
+    let room = found.get_mut(..limits.fields.min(ROOM)).unwrap_or_default();
     let mut response = httparse::Response::new(&mut []);
     let mut config = httparse::ParserConfig::default();
     // RFC 9112 section 5.1: removed from a response, while it makes a request malformed.

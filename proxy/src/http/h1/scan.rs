@@ -6,7 +6,7 @@
 use memchr::memchr;
 
 use super::error::HeadError;
-use crate::limits::Limits;
+use crate::limits::{Limits, MAX_HEAD_BYTES, MAX_HEADER_FIELDS};
 
 /// Limits of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,17 +20,18 @@ pub struct HeadLimits {
 }
 
 impl HeadLimits {
-    /// Spans have 16 bits.
-    pub const MAX_HEAD_BYTES: usize = u16::MAX as usize;
-    /// The array that fields are parsed into lies on the stack.
-    pub const MAX_FIELDS: usize = 256;
+    /// The largest head that a policy can allow.
+    pub const MAX_HEAD_BYTES: usize = MAX_HEAD_BYTES as usize;
+    /// The most fields that a policy can allow.
+    pub const MAX_FIELDS: usize = MAX_HEADER_FIELDS as usize;
 
     /// The limits of a request head.
     #[must_use]
     pub fn of_request(limits: &Limits) -> Self {
         Self {
             line_bytes: limits.request_line_bytes as usize,
-            ..Self::of_response(limits)
+            head_bytes: limits.head_bytes as usize,
+            fields: limits.header_fields as usize,
         }
     }
 
@@ -38,9 +39,9 @@ impl HeadLimits {
     #[must_use]
     pub fn of_response(limits: &Limits) -> Self {
         Self {
-            line_bytes: limits.head_bytes as usize,
-            head_bytes: limits.head_bytes as usize,
-            fields: limits.header_fields as usize,
+            line_bytes: limits.response_head_bytes as usize,
+            head_bytes: limits.response_head_bytes as usize,
+            fields: limits.response_header_fields as usize,
         }
     }
 
