@@ -166,6 +166,22 @@ pub const SHARD_SLICE: Duration = Duration::from_micros(100);
 pub const LINGER_BYTES: usize = 64 * KIB;
 /// Time for reading them: 1 s.
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time for which a client may go on sending its request after a final response: 30 s, enough for 10
+/// MiB at 350 KB/s. Many clients read only once they have sent everything, and a reset would take the
+/// response from them (RFC 9112 section 9.6).
+pub const REST_OF_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same between two pieces: 5 s, as nginx.
+pub const REST_OF_REQUEST_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes of it dropped before other tasks have their turn: 1 MiB, which are not copied.
+pub const REST_OF_REQUEST_BYTES_PER_TURN: usize = 1024 * KIB;
+/// Of the clients that a shard has room for, one in 4 may be such a one; beyond that, the oldest of them
+/// is closed.
+pub const LINGERING_SHARE: usize = 4;
+/// Interval of keepalive probes to a client that has closed its sending side, and the idle time before
+/// the first: 5 s, so that one whose host is gone does not wait for `half_close_timeout`.
+pub const HALF_CLOSED_PROBE_INTERVAL: Duration = Duration::from_secs(5);
+/// Probes without a response before it counts as gone: 3.
+pub const HALF_CLOSED_PROBES: u32 = 3;
 /// Time for which requests are rejected after a connection to an endpoint failed for lack of
 /// descriptors: 1 s.
 pub const OVERLOAD_SHORTAGE: Duration = Duration::from_secs(1);

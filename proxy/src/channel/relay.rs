@@ -396,10 +396,7 @@ impl Relay<'_> {
         let stream = self.from.stream;
         let watched = self.read_mode == ReadMode::UntilReceiverGone;
         if watched {
-            let watch = Expiry::Watch {
-                other: stream.cutoff(),
-                again: CLIENT_CHECK_INTERVAL,
-            };
+            let watch = Expiry::watch(stream.cutoff(), CLIENT_CHECK_INTERVAL);
             self.to.deadline.arm(Some(CLIENT_CHECK_INTERVAL), watch);
         }
         let read = match handle {

@@ -148,6 +148,7 @@ async fn handshake(
         _ => shard.counters.handshakes.full.increment(),
     }
     client.hop = Hop::new(client.hop.address(), Scheme::Https);
+    client.deadline.end_half_closed();
     client.tls = Some(Rc::new(ClientTls {
         listener: listener.id,
         server_name: server_name.map(Box::from),

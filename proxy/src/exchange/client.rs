@@ -66,12 +66,16 @@ impl Client {
         bind: u32,
     ) -> Self {
         let snapshot = shard.config.load();
+        let deadline = Deadline::new(shard, stream.fd());
         let (opening, expects) = match snapshot.bind(bind) {
-            Some(bind) => (bind.opening, bind.proxy_protocol.expectation(address.ip())),
+            Some(bind) => {
+                deadline.serve_half_closed(bind.limits.half_close_timeout);
+                (bind.opening, bind.proxy_protocol.expectation(address.ip()))
+            }
             None => (BindProtocol::Http, Expectation::Nothing),
         };
         Self {
-            deadline: Deadline::new(shard, stream.fd()),
+            deadline,
             registered: Some(Registered::new(shard, stream.fd(), bind)),
             stream: stream.into(),
             hop: Hop::new(address.ip(), Scheme::Http),

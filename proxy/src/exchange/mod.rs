@@ -170,7 +170,9 @@ impl ConnectionOutcome {
     pub(crate) fn close(stream: &Channel) -> Self {
         match stream.liveness() {
             Liveness::Quiet => Self::End(NextStep::Close),
-            Liveness::Readable | Liveness::Gone => Self::End(NextStep::Linger),
+            Liveness::Readable | Liveness::HalfClosed | Liveness::Gone => {
+                Self::End(NextStep::Linger)
+            }
         }
     }
 }

@@ -322,10 +322,7 @@ async fn half_duplex(
     // Detects a client that disconnects, while its socket is not used otherwise.
     client.deadline.arm(
         Some(WHEEL_TICK),
-        Expiry::Watch {
-            other: connection.stream.cutoff(),
-            again: WHEEL_TICK,
-        },
+        Expiry::watch(connection.stream.cutoff(), WHEEL_TICK),
     );
     let head = download.head(&mut response, shard).await;
     client.deadline.disarm();

@@ -242,10 +242,7 @@ impl Download<'_, '_> {
             side.out.clear();
             // Resume watching for the client's disconnect.
             let other = self.connection.stream.cutoff();
-            let watch = Expiry::Watch {
-                other,
-                again: WHEEL_TICK,
-            };
+            let watch = Expiry::watch(other, WHEEL_TICK);
             side.client.deadline.arm(Some(WHEEL_TICK), watch);
             sent.map_err(|_| FailureKind::ClientGone)?;
         }

@@ -138,10 +138,7 @@ impl UploadResult {
         let timeout = attempt.head_timeout();
         connection.deadline.arm(timeout, Expiry::Disconnect);
         // The client is not read any more, so watch for its disconnect.
-        let watch = Expiry::Watch {
-            other: connection.stream.cutoff(),
-            again: WHEEL_TICK,
-        };
+        let watch = Expiry::watch(connection.stream.cutoff(), WHEEL_TICK);
         client.arm(Some(WHEEL_TICK), watch);
     }
 

@@ -146,10 +146,7 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
     /// Waits for the picker's next message while the client is watched.
     async fn next(&self, messages: &mut CallMessages) -> Result<Step, PickerEnd> {
         let client = self.side.client.deadline;
-        let watch = Expiry::Watch {
-            other: self.review.cutoff(),
-            again: CLIENT_CHECK_INTERVAL,
-        };
+        let watch = Expiry::watch(self.review.cutoff(), CLIENT_CHECK_INTERVAL);
         client.arm(Some(CLIENT_CHECK_INTERVAL), watch);
         let step = self.review.next(messages).await;
         client.disarm();

@@ -3,14 +3,18 @@
 
 #![expect(
     unsafe_code,
-    reason = "connect(2), getsockopt(2), poll(2), shutdown(2)"
+    reason = "connect(2), getsockopt(2), poll(2), recv(2), setsockopt(2), shutdown(2)"
 )]
 
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, RawFd};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
+
+use crate::limits::{HALF_CLOSED_PROBE_INTERVAL, HALF_CLOSED_PROBES};
 
 /// The state of an idle socket, determined without reading from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub enum Liveness {
     Quiet,
     /// Open, with bytes that can be read.
     Readable,
+    /// The peer has closed its direction, without a TLS alert, and may still read.
+    HalfClosed,
     /// Closed by the peer, or failed.
     Gone,
 }
@@ -31,7 +37,8 @@ pub(crate) fn liveness(fd: RawFd) -> Liveness {
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
     // Not by libc, for which it is a point of thread cancellation: two atomic operations.
     match recv(socket, &mut bytes, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-        Ok((_, 0)) => Liveness::Gone,
+        Ok((_, 0)) if has_failed(fd) => Liveness::Gone,
+        Ok((_, 0)) => Liveness::HalfClosed,
         Ok(((bytes, _), _)) if is_close_alert(bytes) && has_ended(fd) => Liveness::Gone,
         Ok(_) => Liveness::Readable,
         Err(Errno::WOULDBLOCK | Errno::INTR) => Liveness::Quiet,
@@ -87,13 +94,62 @@ fn is_close_alert(bytes: &[u8]) -> bool {
 
 /// Whether the peer has closed its direction, even if bytes are available.
 fn has_ended(fd: RawFd) -> bool {
+    events(fd) & libc::POLLRDHUP != 0
+}
+
+/// Whether the connection was reset. After the peer's end, recv(2) does not tell.
+fn has_failed(fd: RawFd) -> bool {
+    events(fd) & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0
+}
+
+fn events(fd: RawFd) -> libc::c_short {
     let mut poll = libc::pollfd {
         fd,
         events: libc::POLLRDHUP,
         revents: 0,
     };
     // SAFETY: the pointer names one live `pollfd`, and the call does not wait.
-    unsafe { libc::poll(&raw mut poll, 1, 0) == 1 && poll.revents & libc::POLLRDHUP != 0 }
+    let found = unsafe { libc::poll(&raw mut poll, 1, 0) };
+    if found == 1 { poll.revents } else { 0 }
+}
+
+/// Sends keepalive probes to the peer from now on, so that one that does not exist any more is noticed.
+/// A socket that is not of TCP has none.
+pub(crate) fn probe(fd: RawFd) {
+    let seconds = |time: Duration| libc::c_int::try_from(time.as_secs()).unwrap_or(1);
+    let probes = libc::c_int::try_from(HALF_CLOSED_PROBES).unwrap_or(1);
+    let interval = seconds(HALF_CLOSED_PROBE_INTERVAL);
+    set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1);
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, interval);
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, interval);
+    set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, probes);
+}
+
+fn set_option(fd: RawFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) {
+    let length = libc::socklen_t::try_from(size_of_val(&value)).unwrap_or_default();
+    // SAFETY: the pointer and length name a live integer; a closed descriptor is an error.
+    let _ = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), length) };
+}
+
+/// Drops up to `max` bytes that can be read, without waiting and without copying them (tcp(7),
+/// `MSG_TRUNC`). `None` if there are none yet, 0 at the end.
+///
+/// # Errors
+///
+/// Errors of recv(2).
+pub(crate) fn drop_available(fd: RawFd, max: usize) -> io::Result<Option<usize>> {
+    let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
+    // SAFETY: with `MSG_TRUNC`, nothing is written to the buffer of a TCP socket; a closed descriptor
+    // is an error.
+    let dropped = unsafe { libc::recv(fd, std::ptr::null_mut(), max, flags) };
+    let Ok(dropped) = usize::try_from(dropped) else {
+        let error = io::Error::last_os_error();
+        return match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+            _ => Err(error),
+        };
+    };
+    Ok(Some(dropped))
 }
 
 /// Offset of `tcpi_bytes_acked` in the kernel's `struct tcp_info` (Linux 4.1); libc's ends before

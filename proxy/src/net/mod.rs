@@ -8,7 +8,7 @@ mod stream;
 
 pub(crate) use datagram::{Datagrams, Received};
 pub use descriptor::Liveness;
-pub(crate) use descriptor::{acknowledged, liveness, reset, shutdown};
+pub(crate) use descriptor::{acknowledged, drop_available, liveness, probe, reset, shutdown};
 pub use secure::HandshakeError;
 pub(crate) use splice::{NonBlockingGuard, Pipe, Pipes, never_block};
 pub use stream::{CancelHandle, Canceller, Stream};

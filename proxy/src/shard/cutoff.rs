@@ -53,6 +53,13 @@ impl Cutoff {
         }
     }
 
+    /// Probes the peer of a socket, which may not exist any more.
+    pub(crate) fn probe(&self) {
+        if let Self::Socket(fd) = self {
+            net::probe(*fd);
+        }
+    }
+
     /// Whether the peer is still connected.
     pub(crate) fn liveness(&self) -> Liveness {
         match self {

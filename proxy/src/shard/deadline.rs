@@ -5,6 +5,7 @@
 //! and its owner gets the reason from [`Deadline::expired`].
 
 use std::cell::Cell;
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use super::Shard;
 use super::stall::Stall;
 use super::waiting::WaitingHandle;
 use super::wheel::{Handle, Tick};
+use crate::limits::WHEEL_TICK;
 use crate::net::{CancelHandle, Canceller, Liveness};
 use crate::shard::cutoff::Cutoff;
 
@@ -32,13 +34,27 @@ pub(crate) enum Expiry {
     },
     /// Cancel the pending read with `ECANCELED`.
     CancelRead,
-    /// If the peer has disconnected, shut down `other` in both directions; otherwise check again.
+    /// If the peer has disconnected, shut down `other` in both directions; otherwise check again. Made
+    /// by [`Expiry::watch`].
     Watch {
         /// The channel that works for the watched peer.
         other: Cutoff,
         /// Interval of the checks.
         again: Duration,
+        /// When a check found that the peer had closed its direction.
+        half_closed: Option<Tick>,
     },
+}
+
+impl Expiry {
+    /// Watches a peer for which `other` works, at this interval.
+    pub(crate) fn watch(other: Cutoff, again: Duration) -> Self {
+        Self::Watch {
+            other,
+            again,
+            half_closed: None,
+        }
+    }
 }
 
 /// The deadline of a channel, owned by its task.
@@ -53,6 +69,9 @@ pub(crate) struct ArmedDeadline {
     cutoff: Cutoff,
     expiry: Cell<Expiry>,
     expired: Cell<bool>,
+    /// For how many ticks a watched peer may have closed its direction; `None` if it has then
+    /// disconnected.
+    half_close: Cell<Option<NonZeroU32>>,
     canceller: Cell<Option<Canceller>>,
 }
 
@@ -63,6 +82,7 @@ impl Deadline {
             cutoff: cutoff.into(),
             expiry: Cell::new(Expiry::Disconnect),
             expired: Cell::new(false),
+            half_close: Cell::new(None),
             canceller: Cell::new(None),
         });
         let handle = shard.wheel.borrow_mut().insert(Rc::clone(&state));
@@ -71,6 +91,22 @@ impl Deadline {
             handle,
             state,
         }
+    }
+
+    /// A watched peer that closes its direction is served for this long from then on; `None` for any
+    /// time. By default it counts as disconnected.
+    pub(crate) fn serve_half_closed(&self, timeout: Option<Duration>) {
+        let ticks = timeout.map_or(u128::MAX, |timeout| {
+            timeout.as_millis().div_ceil(WHEEL_TICK.as_millis())
+        });
+        let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
+        self.state.half_close.set(NonZeroU32::new(ticks));
+    }
+
+    /// A watched peer that closes its direction counts as disconnected, as over TLS, where it says
+    /// more than that.
+    pub(crate) fn end_half_closed(&self) {
+        self.state.half_close.set(None);
     }
 
     /// Sets action and time; `None` disables it. Replaces the previous setting.
@@ -227,14 +263,35 @@ impl ArmedDeadline {
                 self.cancel_read();
                 return None;
             }
-            Expiry::Watch { other, again } => {
-                if self.cutoff.liveness() != Liveness::Gone {
-                    return Some(*again);
+            Expiry::Watch {
+                other,
+                again,
+                half_closed,
+            } => {
+                if let Some(left) = self.watched_peer_may_stay(half_closed, now) {
+                    return Some(left.min(*again));
                 }
                 other.disconnect();
             }
         }
         self.expired.set(true);
         None
+    }
+
+    /// For how long the watched peer may stay as it is; `None` if it is gone.
+    fn watched_peer_may_stay(&self, half_closed: &mut Option<Tick>, now: Tick) -> Option<Duration> {
+        match self.cutoff.liveness() {
+            Liveness::Quiet | Liveness::Readable => Some(Duration::MAX),
+            Liveness::HalfClosed => {
+                let ticks = self.half_close.get()?;
+                let since = *half_closed.get_or_insert_with(|| {
+                    self.cutoff.probe();
+                    now
+                });
+                let left = (WHEEL_TICK * ticks.get()).saturating_sub(now.since(since));
+                (!left.is_zero()).then_some(left)
+            }
+            Liveness::Gone => None,
+        }
     }
 }

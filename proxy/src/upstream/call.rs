@@ -202,10 +202,7 @@ impl<'a> Call<'a> {
     /// Ends the call when the client disconnects, until the client's deadline is disarmed.
     pub(crate) fn watch_client(&self) {
         let Some(client) = self.client else { return };
-        let watch = Expiry::Watch {
-            other: self.cutoff(),
-            again: WHEEL_TICK,
-        };
+        let watch = Expiry::watch(self.cutoff(), WHEEL_TICK);
         client.arm(Some(WHEEL_TICK), watch);
     }
 

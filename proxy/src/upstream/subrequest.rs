@@ -122,10 +122,7 @@ impl PendingSubrequest<'_> {
         let deadline = &reached.connection.deadline;
         let left = self.until.saturating_duration_since(Instant::now());
         deadline.arm(Some(left), Expiry::Disconnect);
-        let watch = Expiry::Watch {
-            other: reached.connection.stream.cutoff(),
-            again: WHEEL_TICK,
-        };
+        let watch = Expiry::watch(reached.connection.stream.cutoff(), WHEEL_TICK);
         self.client.arm(Some(WHEEL_TICK), watch);
         let buffers = &upstreams.shard.buffers;
         let mut buffer = buffers.take_small();

@@ -281,7 +281,7 @@ on_both_drivers! {
         let mut client = gateway.client();
         send_request(&mut client, "GET", "", "");
         auth.waits_for_requests(1);
-        drop(client);
+        client.resets();
         // Long before the server's timeout, and not counted as its failure.
         let log = gateway.waits_for_access_log("reason=client_gone");
         assert!(log.contains(" status=499 "), "{log}");

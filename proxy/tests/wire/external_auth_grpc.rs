@@ -81,7 +81,7 @@ on_both_drivers! {
         let mut client = gateway.client();
         send_request(&mut client, "GET", "", "");
         auth.waits_for_call();
-        drop(client);
+        client.resets();
         auth.waits_for_reset();
         gateway.waits_for_access_log("reason=client_gone");
         assert_eq!(app.requests().len(), 0);
