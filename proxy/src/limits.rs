@@ -161,10 +161,10 @@ pub const UDP_STOP_GRACE: Duration = Duration::from_secs(1);
 pub const WHEEL_TICK: Duration = Duration::from_millis(100);
 /// Scheduling slice that a shard requests: 100 µs, the shortest available (Linux 6.12).
 pub const SHARD_SLICE: Duration = Duration::from_micros(100);
-/// Bytes read and dropped after a final response, so that the client receives it and not a reset:
-/// 64 KiB.
+/// Bytes read and dropped at the end of an HTTP/2 connection, so that the client receives GOAWAY and not
+/// a reset: 64 KiB. An early response resets its stream alone.
 pub const LINGER_BYTES: usize = 64 * KIB;
-/// Time for reading them: 1 s.
+/// Time for reading them, and for other ends of a connection: 1 s.
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for which a client may go on sending its request after a final response: 30 s, enough for 10
 /// MiB at 350 KB/s. Many clients read only once they have sent everything, and a reset would take the

@@ -113,18 +113,6 @@ impl Channel {
         }
     }
 
-    /// Reads and drops bytes; 0 at the end.
-    ///
-    /// # Errors
-    ///
-    /// The connection or stream failed.
-    pub(crate) async fn discard(&self, buffer: &mut Buffer) -> io::Result<usize> {
-        match self {
-            Self::Socket(stream) => stream.discard(buffer).await,
-            Self::H2(_) => Ok(0),
-        }
-    }
-
     /// The framing of the bytes that [`Channel::read`] returns, for a body whose head says
     /// `framing`: those of a stream are unframed and end with the stream.
     pub(crate) fn body_framing(&self, framing: Framing) -> Framing {

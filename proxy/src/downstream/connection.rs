@@ -7,9 +7,13 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use crate::channel::Channel;
 use crate::exchange::{Client, NextStep};
-use crate::limits::{LINGER_BYTES, LINGER_TIMEOUT, ORPHAN_GRACE};
-use crate::net::Stream;
+use crate::limits::{
+    LINGER_TIMEOUT, ORPHAN_GRACE, REST_OF_REQUEST_BYTES_PER_TURN, REST_OF_REQUEST_IDLE_TIMEOUT,
+    REST_OF_REQUEST_TIMEOUT,
+};
+use crate::net::{self, Stream};
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 use crate::shard::registry::ClientState;
@@ -99,22 +103,29 @@ async fn close(shard: &Shard, client: &Client) {
 }
 
 /// Lets a final response arrive: closing with unread bytes would reset the connection, and the
-/// reset could overtake the response (RFC 9112 section 9.6).
+/// reset could overtake the response (RFC 9112 section 9.6). So the rest of the request is received and
+/// dropped, in limits: one connection may not stay forever, nor may too many.
 async fn linger(shard: &Shard, client: &Client) {
+    let Channel::Socket(socket) = &client.stream else {
+        return;
+    };
+    let _place = shard.lingering.enter(socket.fd(), shard.room());
+    let until = shard.now().after(REST_OF_REQUEST_TIMEOUT);
     client
         .deadline
-        .arm(Some(LINGER_TIMEOUT), Expiry::Disconnect);
-    client.stream.shutdown_write().await;
-    let mut buffer = shard.buffers.take();
-    let mut dropped = 0;
-    while dropped < LINGER_BYTES {
-        match client.stream.discard(&mut buffer).await {
-            Ok(0) | Err(_) => break,
-            Ok(count) => dropped += count,
+        .arm(Some(REST_OF_REQUEST_IDLE_TIMEOUT), Expiry::Disconnect);
+    socket.shutdown_write().await;
+    loop {
+        let left = until.since(shard.now()).min(REST_OF_REQUEST_IDLE_TIMEOUT);
+        client.deadline.arm(Some(left), Expiry::Disconnect);
+        if socket.readable().await.is_err() || client.deadline.expired() {
+            return;
         }
-        buffer.clear();
+        match net::drop_available(socket.fd(), REST_OF_REQUEST_BYTES_PER_TURN) {
+            Ok(Some(0)) | Err(_) => return,
+            Ok(_) => shard.turns.yield_turn().await,
+        }
     }
-    shard.buffers.put(buffer);
 }
 
 #[cfg(test)]

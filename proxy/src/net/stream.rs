@@ -327,15 +327,6 @@ impl Stream {
         Ok(())
     }
 
-    /// Reads and drops raw bytes; 0 at the end of the stream.
-    ///
-    /// # Errors
-    ///
-    /// Errors of recv(2).
-    pub async fn discard(&self, buffer: &mut Buffer) -> io::Result<usize> {
-        self.receive(buffer).await
-    }
-
     pub(super) async fn receive(&self, buffer: &mut Buffer) -> io::Result<usize> {
         let taken = std::mem::take(buffer);
         let result;
@@ -365,7 +356,7 @@ impl Stream {
     }
 
     /// Sends a few raw bytes if possible without waiting. Nothing else may be in progress.
-    pub(super) fn send_now(&self, bytes: &[u8]) {
+    pub(crate) fn send_now(&self, bytes: &[u8]) {
         // If the alert cannot be sent, the connection ends all the same.
         let _ = self.try_send(bytes, 0);
     }

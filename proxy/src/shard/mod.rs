@@ -11,6 +11,7 @@ pub(crate) mod deadline;
 pub(crate) mod drain;
 pub(crate) mod fence;
 pub mod inbox;
+pub(crate) mod lingering;
 mod options;
 mod overload;
 pub mod peers;
@@ -44,6 +45,7 @@ use crate::observe::shed::ShedCause;
 
 use self::deadline::ArmedDeadline;
 use self::drain::Draining;
+use self::lingering::Lingering;
 use self::overload::{Overload, Pressure};
 use self::peers::Peers;
 use self::registry::Registry;
@@ -67,6 +69,8 @@ pub(crate) struct Shard {
     pub(crate) clients: Registry,
     /// Client connections that wait for a request with a buffer.
     pub(crate) waiting: WaitingConnections,
+    /// Client connections that receive the rest of a request after its response.
+    pub(crate) lingering: Lingering,
     pub(crate) buffers: Rc<BufferPool>,
     pub(crate) pipes: Pipes,
     pub(crate) wheel: RefCell<Wheel<Rc<ArmedDeadline>>>,
@@ -105,6 +109,7 @@ impl Shard {
             config: ConfigCell::new(options.published),
             clients: Registry::default(),
             waiting: WaitingConnections::default(),
+            lingering: Lingering::default(),
             buffers: Rc::default(),
             pipes: Pipes::default(),
             wheel: RefCell::new(Wheel::new(Tick::default())),

@@ -1,7 +1,11 @@
 //! A response before the end of the request's body: it arrives, and no part of the body is ever
 //! parsed as a request.
 
-use crate::support::{Reply, gateway, on_both_drivers, origin, pattern};
+use std::time::Duration;
+
+use crate::support::frames::{END_HEADERS, HEADERS, Peer, RST_STREAM, block, frame, get, request};
+use crate::support::pki::authority;
+use crate::support::{Reply, gateway, on_both_drivers, origin, pattern, tls};
 
 const REFUSE: &str = "HTTP/1.1 413 No\r\nContent-Length: 2\r\n\r\nno";
 
@@ -50,6 +54,88 @@ on_both_drivers! {
         other.gets("/next").expects(200);
         let requests = origin.waits_for_requests(2);
         assert_ne!(requests[0].connection, requests[1].connection);
+    }
+
+    /// Python's `http.client`, Java and PHP write the whole request before they read.
+    fn a_client_that_writes_before_it_reads_gets_its_early_response(driver) {
+        let origin = origin().replies_to("/conflict", Reply::at_once()
+            .sends("HTTP/1.1 409 No\r\nContent-Length: 2\r\n\r\nno").closes());
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{matches: [{path: {value: /conflict}}], backendRefs: [{@origin}]}")
+            .rule("{matches: [{path: {value: /limited}}], backendRefs: [{@origin}], name: limited}")
+            .policy_of("HTTPRoute/route-0/limited", "limits: {requestBodyBytes: 1000}")
+            .start();
+        let body = pattern(10_000_000);
+        for (path, status) in [("/conflict", 409), ("/limited", 413), ("/none", 404)] {
+            let mut client = gateway.client();
+            client.posts(path, &body).expects(status);
+            client.expects_close();
+            // Without a length, it is the body that exceeds the limit.
+            let mut client = gateway.client();
+            client.sends(format!("POST {path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"));
+            client.sends(format!("{:x}\r\n", body.len())).sends(&body).sends("\r\n0\r\n\r\n");
+            client.expects(status);
+            client.expects_close();
+        }
+    }
+
+    fn a_client_that_writes_before_it_reads_gets_its_early_response_over_tls(driver) {
+        let ca = authority("ca");
+        let origin = origin();
+        let gateway = gateway(driver)
+            .https("web", None, &[&ca.server(&["a.test"])])
+            .backend("origin", &[origin.address()])
+            .rule_of("web", "{matches: [{path: {value: /limited}}], backendRefs: [{@origin}], name: limited}")
+            .policy_of("HTTPRoute/route-0/limited", "limits: {requestBodyBytes: 1000}")
+            .start();
+        let body = pattern(10_000_000);
+        for (path, status) in [("/limited", 413), ("/none", 404)] {
+            let mut client = gateway.tls_client(&tls(&ca, "a.test").offers(&["http/1.1"]));
+            client.posts(path, &body).expects(status);
+            client.expects_close();
+        }
+    }
+
+    /// It takes longer than a second, for which all connections once lingered.
+    fn a_slow_upload_goes_on_after_its_early_response(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).limits("requestBodyBytes: 1000").start();
+        let mut client = gateway.client();
+        let piece = pattern(100_000);
+        client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1500000\r\n\r\n");
+        for _ in 0..15 {
+            // The pace of a client at 1 MB/s.
+            std::thread::park_timeout(Duration::from_millis(100));
+            client.sends(&piece);
+        }
+        client.expects(413);
+        client.expects_close();
+    }
+
+    fn a_connection_that_goes_on_silently_after_an_early_response_is_closed(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).limits("requestBodyBytes: 1000").start();
+        let open_before = gateway.open_files();
+        let mut client = gateway.client();
+        client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1500000\r\n\r\nsome").expects(413);
+        client.expects_close();
+        gateway.waits_for_open_files_at_most(open_before);
+    }
+
+    /// RFC 9113 section 8.1.
+    fn the_rest_of_a_request_in_http_2_is_refused_without_an_error(driver) {
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).limits("requestBodyBytes: 1000").start();
+        let mut peer = Peer::client(gateway.address());
+        let mut fields = request("POST");
+        fields.push(("content-length", "1500000"));
+        peer.sends(frame(HEADERS, END_HEADERS, 1, &block(&fields)));
+        assert_eq!(peer.next_of(HEADERS).status(), Some(413));
+        let reset = peer.next_of(RST_STREAM);
+        assert_eq!((reset.stream, reset.code()), (1, Some(0)));
+        peer.sends(get(3));
+        assert_eq!(peer.next_of(HEADERS).status(), Some(200));
     }
 
     fn a_local_error_response_does_not_wait_for_the_body(driver) {
