@@ -26,6 +26,8 @@ use crate::tls::{ClientCertificate, ServerTls};
 enum TlsAcceptError {
     #[error("it does not begin with a TLS handshake")]
     NotTls,
+    #[error("it begins with an HTTP request without TLS")]
+    PlainHttp,
     #[error("its ClientHello is malformed: {0}")]
     Hello(#[from] HelloError),
     #[error("no listener serves the name in its ClientHello")]
@@ -45,7 +47,7 @@ enum TlsAcceptError {
 impl TlsAcceptError {
     fn cause(&self) -> HandshakeFailure {
         match self {
-            Self::NotTls => HandshakeFailure::NotTls,
+            Self::NotTls | Self::PlainHttp => HandshakeFailure::NotTls,
             Self::Hello(_) => HandshakeFailure::Malformed,
             Self::NoListener => HandshakeFailure::NoListener,
             Self::NoTls => HandshakeFailure::NotSetUp,
@@ -116,12 +118,27 @@ fn refuse(shard: &Shard, client: &Client, why: TlsAcceptError) -> NextStep {
     };
     shard.counters.handshakes.failed.count(why.cause());
     tracing::debug!(client = %client.hop.address(), %why, "closed a connection");
-    match why {
+    let answer: &[u8] = match why {
         // An alert has been sent.
-        TlsAcceptError::Handshake(HandshakeError::Tls(_)) => NextStep::Linger,
-        _ => NextStep::Close,
+        TlsAcceptError::Handshake(HandshakeError::Tls(_)) => return NextStep::Linger,
+        TlsAcceptError::NoListener | TlsAcceptError::NoTls => UNRECOGNIZED_NAME,
+        TlsAcceptError::PlainHttp => PLAIN_HTTP_RESPONSE,
+        _ => return NextStep::Close,
+    };
+    if let Some(socket) = client.stream.as_socket() {
+        // Nothing was sent before, so there is room; and the client learns no more than why.
+        socket.send_now(answer);
     }
+    NextStep::Linger
 }
+
+/// A fatal alert in plain text (RFC 6066 section 3, RFC 8446 section 6): no certificate serves the name.
+const UNRECOGNIZED_NAME: &[u8] = &[21, 3, 3, 0, 2, 2, 112];
+
+/// The response to HTTP on a port of HTTPS.
+const PLAIN_HTTP_RESPONSE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Content-Type: text/plain; charset=utf-8\r\nContent-Length: 44\r\nConnection: close\r\n\r\n\
+    this port expects TLS: use an https:// URL.\n";
 
 async fn handshake(
     shard: &Rc<Shard>,
@@ -165,6 +182,7 @@ async fn read_hello(client: &Client, buffer: &mut Buffer) -> Result<ClientHello,
     loop {
         match reader.read(buffer.filled())? {
             Progress::Hello(hello) => return Ok(hello),
+            Progress::NotTls if is_http(buffer.filled()) => return Err(TlsAcceptError::PlainHttp),
             Progress::NotTls => return Err(TlsAcceptError::NotTls),
             Progress::NeedMore => {}
         }
@@ -172,6 +190,13 @@ async fn read_hello(client: &Client, buffer: &mut Buffer) -> Result<ClientHello,
             return Err(TlsAcceptError::Ended);
         }
     }
+}
+
+/// Whether bytes begin as an HTTP request does, with a method in upper case.
+fn is_http(bytes: &[u8]) -> bool {
+    let method = bytes.iter().take_while(|byte| byte.is_ascii_uppercase());
+    let length = method.count();
+    length > 0 && bytes.get(length).is_none_or(|&byte| byte == b' ')
 }
 
 fn agreed_protocol(session: &TlsSession) -> Option<Alpn> {

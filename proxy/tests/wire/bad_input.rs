@@ -83,7 +83,13 @@ impl Scene {
 
 on_both_drivers! {
     fn bytes_other_than_tls(driver) {
-        Scene::new(driver).fails("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", "not_tls");
+        Scene::new(driver).fails(b"\x00\x01\x02\x03\x04\x05", "not_tls");
+    }
+
+    fn an_http_request_instead_of_tls(driver) {
+        let mut scene = Scene::new(driver);
+        client(scene.gateway.https_address()).sends(ASK).expects(400);
+        scene.expects_count("not_tls", 1.0);
     }
 
     fn a_malformed_server_name(driver) {
@@ -260,7 +266,7 @@ on_both_drivers! {
             client(gateway.address_of(listener)).sends(HEADER).expects_end();
             waits_for_count(&gateway, HEADERS, "reason=\"untrusted\"", expected);
         }
-        client(gateway.address_of(2)).sends(ASK).expects_end();
+        client(gateway.address_of(2)).sends(b"\x00\x01\x02\x03\x04\x05").expects_end();
         waits_for_count(&gateway, HANDSHAKES, "reason=\"not_tls\"", 1.0);
     }
 

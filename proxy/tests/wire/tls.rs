@@ -183,10 +183,34 @@ on_both_drivers! {
         scene.client().gets("/").expects(200);
     }
 
+    fn http_on_an_https_port_is_told_so(driver) {
+        let scene = Scene::new(driver);
+        for request in ["GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST /long HTTP/1.1\r\nHost: a\r\n"] {
+            let mut client = crate::support::client(scene.gateway.https_address());
+            let response = client.sends(request).expects(400);
+            assert_eq!(response.text(), "this port expects TLS: use an https:// URL.\n");
+            assert!(response.says_close());
+            client.expects_close();
+        }
+    }
+
+    fn a_name_that_no_certificate_serves_is_refused_with_an_alert(driver) {
+        let (origin, ca) = (origin(), authority("ca"));
+        let gateway = gateway(driver)
+            .https("web", Some("a.test"), &[&ca.server(&["a.test"])])
+            .backend("origin", &[origin.address()])
+            .rule_of("web", "{backendRefs: [{@origin}]}")
+            .start();
+        let refused = gateway.tls_client(&tls(&ca, "b.test")).is_refused();
+        assert!(matches!(&refused, Broken::Tls(why) if why.contains("UnrecognisedName")), "{refused:?}");
+        let mut client = gateway.tls_client(&tls(&ca, "a.test"));
+        client.sends("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").expects(200);
+    }
+
     fn bytes_that_are_not_tls_are_closed_without_an_alert(driver) {
         let scene = Scene::with(driver, |gateway| gateway.environment("RUST_LOG", "proxy=debug"));
         let mut client = crate::support::client(scene.gateway.https_address());
-        client.gets("/").expects_end();
+        client.sends(b"\x00\x01\x02\x03\x04\x05").expects_end();
         scene.gateway.waits_for_log("does not begin with a TLS handshake");
         let mut client = crate::support::client(scene.gateway.https_address());
         client.sends(b"\x16\x03\x01\x00\x04\x02\x00\x00\x00").expects_end();
