@@ -10,19 +10,37 @@ pub fn child_name(name: &str) -> String {
         return name.to_owned();
     }
     let end = name.floor_char_boundary(KEPT_BYTES);
-    format!("{}-{}", name.get(..end).unwrap_or_default(), suffix(name))
+    // A `-` must not follow a dot.
+    let kept = name.get(..end).unwrap_or_default().trim_end_matches('.');
+    format!("{kept}-{}", suffix(name))
 }
 
-/// The same for a Service, whose name is a DNS label: no dots, and starting with a letter.
+/// The same for a Service, whose name is a DNS label: no dots, and starting with a letter, which API
+/// servers before Kubernetes 1.36 require.
 #[must_use]
 pub fn service_name(name: &str) -> String {
     let is_label = !name.contains('.') && name.starts_with(|it: char| it.is_ascii_alphabetic());
     if is_label {
         return child_name(name);
     }
-    let label = format!("gw-{}", name.replace('.', "-"));
+    with_suffix(&format!("gw-{}", name.replace('.', "-")), name)
+}
+
+/// The name of a Service that no [`service_name`] of another object of this name has.
+#[must_use]
+pub fn distinct_service_name(name: &str) -> String {
+    let plain = service_name(name);
+    with_suffix(&plain, &format!("{name}/"))
+}
+
+/// A label with a digest of `distinct` at its end.
+fn with_suffix(label: &str, distinct: &str) -> String {
     let end = label.floor_char_boundary(KEPT_BYTES);
-    format!("{}-{}", label.get(..end).unwrap_or_default(), suffix(name))
+    format!(
+        "{}-{}",
+        label.get(..end).unwrap_or_default(),
+        suffix(distinct)
+    )
 }
 
 fn suffix(name: &str) -> String {
@@ -51,6 +69,29 @@ mod tests {
         assert_eq!((one.len(), other.len()), (63, 63));
         assert_ne!(one, other);
         assert!(one.starts_with(&format!("{}-", "a".repeat(50))), "{one}");
+    }
+
+    /// A name with a dot before a `-` is not a DNS name, so the API server would refuse each object.
+    #[test]
+    fn a_truncated_name_does_not_end_with_a_dot() {
+        let name = format!("{}.{}", "a".repeat(49), "b".repeat(30));
+        let child = child_name(&name);
+        assert!(
+            child.starts_with(&format!("{}-", "a".repeat(49))),
+            "{child}"
+        );
+    }
+
+    #[test]
+    fn a_distinct_name_is_a_label_that_no_gateway_of_the_name_has() {
+        for name in ["edge-metrics", "1st.example-metrics", &"a".repeat(253)] {
+            let distinct = distinct_service_name(name);
+            assert_ne!(distinct, service_name(name));
+            assert!(
+                distinct.len() <= 63 && !distinct.contains('.'),
+                "{distinct}"
+            );
+        }
     }
 
     #[test]

@@ -17,17 +17,6 @@ pub(super) fn label(text: &str) -> Verdict {
     ))
 }
 
-/// Like [`label`], but it starts with a letter (RFC 1035): names of Services.
-pub(super) fn rfc1035_label(text: &str) -> Verdict {
-    if is_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase()) {
-        return Ok(());
-    }
-    Err(format!(
-        "`{text}` is not a name for this kind: use at most 63 lower-case letters, digits and `-`, \
-         beginning with a letter"
-    ))
-}
-
 /// A DNS name (RFC 1123): names of most objects, of listeners and rules.
 pub(super) fn subdomain(text: &str) -> Verdict {
     // As in an API server, labels longer than 63 are accepted here.
@@ -188,7 +177,7 @@ const MAX_HEADER_NAME: usize = 256;
 
 #[cfg(test)]
 mod tests {
-    use super::{Verdict, data_key, header_name, header_value, kind, label, rfc1035_label};
+    use super::{Verdict, data_key, header_name, header_value, kind, label};
     use super::{qualified, subdomain};
 
     #[test]
@@ -198,13 +187,12 @@ mod tests {
             &'static [&'static str],
             &'static [&'static str],
         );
-        let cases: [Case; 8] = [
+        let cases: [Case; 7] = [
             (
                 label,
                 &["a", "0", "a-b"],
                 &["", "-a", "a-", "A", "a.b", "a_b"],
             ),
-            (rfc1035_label, &["a", "a0"], &["0a", ""]),
             (
                 subdomain,
                 &["a", "a.b-c.0"],

@@ -34,8 +34,9 @@ impl Admissible for Service {
         "spec.trafficDistribution",
     ];
 
+    /// With a digit at its beginning too, which Kubernetes allows since 1.36.
     fn check_name(name: &str) -> Result<(), String> {
-        syntax::rfc1035_label(name)
+        syntax::label(name)
     }
 
     fn check(&self, check: &mut Check) {
