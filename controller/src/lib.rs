@@ -13,6 +13,7 @@
 //! Every part is a task that takes a [`Context`](context::Context) and ends on
 //! [`Stopping`](stopping::Stopping).
 
+pub mod accounts;
 pub mod args;
 pub mod change_tracker;
 pub mod cluster_domain;
@@ -23,6 +24,7 @@ pub mod gateway_class;
 pub mod health;
 pub mod isolation;
 pub mod leadership;
+pub mod listener_binds;
 pub mod log;
 pub mod memory;
 pub mod metrics;

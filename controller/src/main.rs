@@ -18,6 +18,7 @@ use controller::isolation::{self, Peers};
 use controller::leadership::{Election, Leadership};
 use controller::metrics::Metrics;
 use controller::outputs::Outputs;
+use controller::queue::QueueMeasures;
 use controller::status::{Events, StatusMetrics, StatusWriter};
 use controller::stopping::Stopping;
 use controller::translation::Translation;
@@ -230,6 +231,7 @@ fn start_writers(
 ) -> Result<()> {
     let client = client(config, Retries::Never)?;
     let args = &context.args;
+    let measures = QueueMeasures::new(&context.metrics);
     let events = Events::start(client.clone(), &args.controller_name, &args.pod_name);
     let writer = StatusWriter::new(
         client.clone(),
@@ -237,10 +239,12 @@ fn start_writers(
         &args.controller_name,
         events,
         StatusMetrics::new(&context.metrics),
+        &measures,
     );
     let (leadership, stopping) = (writing, &context.stopping);
     tasks.spawn(writer.run(leadership.clone(), stopping.clone()));
-    let deployer = Deployer::new(client, Arc::clone(&context.outputs), Settings::of(args));
+    let (outputs, settings) = (Arc::clone(&context.outputs), Settings::of(args));
+    let deployer = Deployer::new(client, outputs, settings, &measures);
     tasks.spawn(deployer.run(leadership.clone(), stopping.clone()));
     Ok(())
 }

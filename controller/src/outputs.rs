@@ -10,10 +10,12 @@ use translate::{AssignedAddresses, Infrastructure, ObjectRef};
 use xds::model::{ObjectName, ResourceKey};
 pub use xds_grpc::server::Published;
 
+use crate::accounts::Accounts;
 use crate::change_tracker::ChangeTracker;
 use crate::deploy::ports::Port;
 use crate::gateway_class::Claims;
 use crate::isolation::Isolated;
+use crate::listener_binds::ListenerBinds;
 use crate::status::Deployment;
 use crate::watch::ClassParameters;
 
@@ -64,6 +66,13 @@ pub struct Outputs {
     /// Whether the deployer knows the addresses of all Gateways. Until then, a missing address does
     /// not mean that it was lost.
     pub addresses_known: watch::Sender<bool>,
+    /// The ports of the pods that each Gateway's Service leads to, where they are known: from the deployer
+    /// to the status writer.
+    pub service_ports: ChangeTracker<ObjectName, BTreeSet<Port>>,
+    /// The service accounts that the deployer made: to the xDS server.
+    pub accounts: Accounts,
+    /// The binds of listeners: from translation to the status writer.
+    pub listener_binds: ListenerBinds,
     /// The deployment state of each Gateway: from the deployer to the status writer.
     pub deployments: ChangeTracker<ObjectName, Deployment>,
     /// Acknowledgements of each Gateway's proxies: from the xDS server to the status writer.

@@ -8,13 +8,16 @@ use std::time::Duration;
 
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::{Api, Client};
+use serde_json::Value;
 use tokio::time::timeout;
-use tracing::{info, warn};
+use tracing::info;
 
-use super::child::{Action, Applied, Child, ObservedChild, action};
-use super::labels::MANAGER;
+use super::child::{Action, Applied, Child, ChildKind, ObservedChild, action};
+use super::labels::{self, MANAGER};
+use super::pod_counts::PodCounts;
 use super::render::Rendered;
 use super::watch::Children;
+use crate::queue::{Outcome, outcome_of};
 
 /// Applies objects. Clones are equivalent.
 #[derive(Clone)]
@@ -24,26 +27,95 @@ pub(super) struct Applier {
     applied: Arc<Mutex<BTreeMap<Child, Applied>>>,
 }
 
+/// A Gateway, as the owner of objects.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner<'a> {
+    pub(super) name: &'a str,
+    pub(super) uid: &'a str,
+}
+
 /// The result of applying the objects of a Gateway.
-#[derive(Debug)]
-pub(super) enum Result {
-    /// Everything is up to date; whether anything had to be written.
-    Done {
-        has_written: bool,
-    },
-    /// An object was rejected, with advice.
-    Refused(String),
-    Waiting,
-    /// The API server returned an error.
-    Failed(kube::Error),
-    /// The API server did not respond.
-    Unanswered,
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    /// Whether anything had to be written.
+    pub(super) has_written: bool,
+    /// What is done later, when something in the cluster is ready.
+    pub(super) unfinished: Option<String>,
+    /// The first problem.
+    pub(super) problem: Option<Problem>,
 }
 
 /// Why an object could not be applied.
+#[derive(Debug)]
+pub(super) struct Problem {
+    /// What is wrong, with advice.
+    pub(super) text: String,
+    pub(super) outcome: Outcome,
+    /// Whether the next attempt will fail too, unless something changes.
+    pub(super) is_final: bool,
+}
+
+impl Problem {
+    /// The object as it is cannot be applied.
+    pub(super) fn refused(text: String) -> Self {
+        Self {
+            text,
+            outcome: Outcome::Refused,
+            is_final: true,
+        }
+    }
+
+    /// Something else has to happen first.
+    pub(super) fn waiting(text: String) -> Self {
+        Self {
+            text,
+            outcome: Outcome::Refused,
+            is_final: false,
+        }
+    }
+
+    fn of(child: &Child, failure: Failure) -> Self {
+        let error = match failure {
+            Failure::Other(problem) => return problem,
+            Failure::Api(error) => error,
+            Failure::Unanswered => {
+                return Self {
+                    text: format!("the API server did not respond to a request for {child}"),
+                    outcome: Outcome::Unavailable,
+                    is_final: false,
+                };
+            }
+        };
+        let outcome = outcome_of(&error);
+        let kube::Error::Api(status) = &error else {
+            return Self {
+                text: format!("a request for {child} failed: {error}"),
+                outcome,
+                is_final: false,
+            };
+        };
+        let advice = match status.code {
+            // An overlay may make the object invalid.
+            400 | 422 => "check the GatewayParameters",
+            403 => "check the quotas of the namespace, and the controller's RBAC rules",
+            // API servers answer undeclared fields so (kubernetes#139253).
+            500 => "check the overlays of the GatewayParameters, and admission webhooks",
+            _ => "the controller tries again",
+        };
+        Self {
+            text: format!(
+                "the API server rejected {child}: {}; {advice}",
+                status.message
+            ),
+            outcome,
+            is_final: outcome == Outcome::Refused,
+        }
+    }
+}
+
+/// Why a request failed, or was not sent.
 enum Failure {
-    Refused(String),
-    Waiting,
+    Other(Problem),
     Api(kube::Error),
     Unanswered,
 }
@@ -63,39 +135,57 @@ impl Applier {
         }
     }
 
-    /// Applies the objects of the Gateway with this UID, and deletes those that it no longer needs.
-    pub(super) async fn apply_all(&self, gateway: &str, objects: &[Rendered]) -> Result {
-        let mut has_written = false;
-        let mut refused = None;
+    /// Applies the objects of a Gateway, and deletes those that it no longer needs. A problem with one
+    /// of them does not keep the others back, unless they need it.
+    pub(super) async fn apply_all(&self, gateway: &Owner<'_>, objects: &[Rendered]) -> Report {
+        let mut report = Report::default();
         for object in objects {
-            match self.apply(gateway, object).await {
-                Ok(wrote) => has_written |= wrote,
-                // A conflict of names does not block the other objects.
-                Err(Failure::Refused(why)) => {
-                    refused.get_or_insert(why);
-                }
-                Err(failure) => return failure.into(),
+            if object.child.kind.is_workload() && !self.has_identity(gateway, objects) {
+                let text = format!("{} waits for the Gateway's ServiceAccount", object.child);
+                report.problem.get_or_insert(Problem::waiting(text));
+                continue;
+            }
+            match self.apply(gateway.uid, object).await {
+                Ok(wrote) => report.has_written |= wrote,
+                Err(failure) => report.fail(Problem::of(&object.child, failure)),
+            }
+            if report.is_pausing() {
+                return report;
             }
         }
-        match self.prune(gateway, objects).await {
-            Ok(pruned) => has_written |= pruned,
-            Err(failure) => return failure.into(),
+        if report.problem.as_ref().is_none_or(|it| it.is_final) {
+            self.prune(gateway, objects, &mut report).await;
         }
-        match refused {
-            Some(why) => Result::Refused(why),
-            None => Result::Done { has_written },
-        }
+        report
+    }
+
+    /// Whether the objects that pods trust are the Gateway's own: with another's ServiceAccount, they
+    /// would have its rights, and with another's ConfigMap, its CA.
+    fn has_identity(&self, gateway: &Owner<'_>, objects: &[Rendered]) -> bool {
+        let is_own = |child: &Child| {
+            let seen = self.children.get(child);
+            seen.is_some_and(|it| it.owner.as_deref() == Some(gateway.uid) && !it.is_ending)
+        };
+        let mut trusted = objects
+            .iter()
+            .map(|it| &it.child)
+            .filter(|it| matches!(it.kind, ChildKind::ServiceAccount | ChildKind::ConfigMap));
+        trusted.all(is_own)
     }
 
     /// Returns whether anything was written.
-    async fn apply(&self, gateway: &str, object: &Rendered) -> std::result::Result<bool, Failure> {
+    async fn apply(&self, gateway: &str, object: &Rendered) -> Result<bool, Failure> {
         let child = &object.child;
+        let wanted = match &object.object {
+            Ok(wanted) => wanted,
+            Err(why) => return Err(Failure::Other(Problem::refused(why.clone()))),
+        };
         let mut seen = self.children.get(child);
         if seen.is_none() {
             // The watches select objects by our label.
             seen = self.observe(child).await?;
         }
-        let hash = hash(object);
+        let hash = hash(wanted);
         let applied = {
             let applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
             applied.get(child).cloned()
@@ -103,8 +193,11 @@ impl Applier {
         let is_forced = match action(child, seen.as_ref(), applied.as_ref(), (gateway, hash)) {
             Action::Keep => return Ok(false),
             Action::Apply { is_forced } => is_forced,
-            Action::Wait => return Err(Failure::Waiting),
-            Action::Refuse(why) => return Err(Failure::Refused(why)),
+            Action::Wait => {
+                let text = format!("{child} of an earlier Gateway of this name is being deleted");
+                return Err(Failure::Other(Problem::waiting(text)));
+            }
+            Action::Refuse(why) => return Err(Failure::Other(Problem::refused(why))),
         };
         let api = self.api(child);
         let parameters = PatchParams {
@@ -112,7 +205,7 @@ impl Applier {
             force: is_forced,
             ..PatchParams::default()
         };
-        let patch = Patch::Apply(&object.object);
+        let patch = Patch::Apply(wanted);
         let response = api.patch(&child.name.name, &parameters, &patch);
         self.children.begin(child);
         let response = within_deadline(response).await;
@@ -127,15 +220,7 @@ impl Applier {
                     "another client has just created {child}: delete it, or give the \
                      Gateway another name"
                 );
-                return Err(Failure::Refused(why));
-            }
-            // An overlay may make the object invalid.
-            Err(Failure::Api(kube::Error::Api(status))) if status.code == 422 => {
-                let why = format!(
-                    "the API server rejected {child}: {}; check the GatewayParameters",
-                    status.message
-                );
-                return Err(Failure::Refused(why));
+                return Err(Failure::Other(Problem::refused(why)));
             }
             response => response?,
         };
@@ -146,7 +231,7 @@ impl Applier {
         Ok(true)
     }
 
-    async fn observe(&self, child: &Child) -> std::result::Result<Option<ObservedChild>, Failure> {
+    async fn observe(&self, child: &Child) -> Result<Option<ObservedChild>, Failure> {
         let api = self.api(child);
         let found = within_deadline(api.get_metadata_opt(&child.name.name)).await?;
         Ok(found.map(|it| ObservedChild::of(&it.metadata)))
@@ -154,54 +239,73 @@ impl Applier {
 
     /// Deletes objects that this Gateway controls and no longer needs. Only after every kind was
     /// listed: an incomplete list proves nothing.
-    async fn prune(
-        &self,
-        gateway: &str,
-        objects: &[Rendered],
-    ) -> std::result::Result<bool, Failure> {
+    async fn prune(&self, gateway: &Owner<'_>, objects: &[Rendered], report: &mut Report) {
         if !self.children.is_listed() {
-            return Ok(false);
+            return;
         }
-        let mut has_written = false;
-        for (child, seen) in self.children.of(gateway) {
+        for (child, seen) in self.children.of(gateway.uid) {
             let is_wanted = objects.iter().any(|it| it.child == child);
             // A Gateway without listeners keeps its Service, and with it the address.
-            let is_service = child.kind == super::ChildKind::Service;
-            let has_service = objects
-                .iter()
-                .filter(|it| it.child.kind == child.kind)
-                .count()
-                > 1;
-            if is_wanted || seen.is_ending || is_service && !has_service {
+            let is_service = child.kind == ChildKind::Service
+                && *child.name.name == *labels::service_name(gateway.name);
+            if is_wanted || seen.is_ending || is_service {
                 continue;
             }
-            self.delete(&child, &seen).await?;
-            has_written = true;
+            let deleted = match self.unready(&child, objects).await {
+                Ok(None) => self.delete(&child, &seen).await,
+                Ok(Some(why)) => {
+                    report.unfinished = Some(format!("{child} is deleted once {why}"));
+                    continue;
+                }
+                Err(failure) => Err(failure),
+            };
+            match deleted {
+                Ok(()) => report.has_written = true,
+                Err(failure) => report.fail(Problem::of(&child, failure)),
+            }
         }
-        Ok(has_written)
+    }
+
+    /// What an unneeded workload still waits for: its pods serve until those of the new one are ready.
+    async fn unready(
+        &self,
+        child: &Child,
+        objects: &[Rendered],
+    ) -> Result<Option<String>, Failure> {
+        let mut workloads = objects.iter().map(|it| &it.child);
+        let new = workloads.find(|it| it.kind.is_workload());
+        let Some(new) = new.filter(|_| child.kind.is_workload()) else {
+            return Ok(None);
+        };
+        let found = within_deadline(self.api(new).get_opt(&new.name.name)).await?;
+        let Some(found) = found else {
+            return Ok(Some(format!("{new} exists and is ready")));
+        };
+        let generation = found.metadata.generation.unwrap_or(0);
+        let pods = PodCounts::of(new.kind, &found.data, generation);
+        Ok((!pods.are_ready()).then(|| format!("{new} is ready: {pods}")))
     }
 
     /// Deletes the workload that the Gateway with this UID had under another class.
-    pub(super) async fn delete_of_other_class(&self, gateway: &str, class: &str) -> Result {
-        let mut has_written = false;
+    pub(super) async fn delete_of_other_class(&self, gateway: &str, class: &str) -> Report {
+        let mut report = Report::default();
         for (child, seen) in self.children.of(gateway) {
             let is_of_class = seen.class.as_ref().is_none_or(|it| it == class);
             if is_of_class || seen.is_ending {
                 continue;
             }
-            if let Err(failure) = self.delete(&child, &seen).await {
-                return failure.into();
+            match self.delete(&child, &seen).await {
+                Ok(()) => report.has_written = true,
+                Err(failure) => report.fail(Problem::of(&child, failure)),
             }
-            has_written = true;
+            if report.is_pausing() {
+                break;
+            }
         }
-        Result::Done { has_written }
+        report
     }
 
-    async fn delete(
-        &self,
-        child: &Child,
-        seen: &ObservedChild,
-    ) -> std::result::Result<(), Failure> {
+    async fn delete(&self, child: &Child, seen: &ObservedChild) -> Result<(), Failure> {
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(seen.uid.clone()),
@@ -225,38 +329,43 @@ impl Applier {
     }
 }
 
-impl From<Failure> for Result {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Refused(why) => Self::Refused(why),
-            Failure::Waiting => Self::Waiting,
-            Failure::Api(error) => Self::Failed(error),
-            Failure::Unanswered => {
-                warn!("timed out waiting for the API server's response to the deployer");
-                Self::Unanswered
-            }
+impl Report {
+    /// Keeps the first problem, unless all requests have to pause.
+    fn fail(&mut self, problem: Problem) {
+        if self.problem.is_none() || problem.is_pausing() {
+            self.problem = Some(problem);
         }
+    }
+
+    fn is_pausing(&self) -> bool {
+        self.problem.as_ref().is_some_and(Problem::is_pausing)
+    }
+}
+
+impl Problem {
+    fn is_pausing(&self) -> bool {
+        matches!(self.outcome, Outcome::Unavailable | Outcome::Throttled(_))
     }
 }
 
 /// A hash of all objects of a Gateway.
 pub(super) fn hash_all(objects: &[Rendered]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for object in objects {
+    for object in objects.iter().filter_map(|it| it.object.as_ref().ok()) {
         hash(object).hash(&mut hasher);
     }
     hasher.finish()
 }
 
-fn hash(object: &Rendered) -> u64 {
+fn hash(object: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
-    object.object.to_string().hash(&mut hasher);
+    object.to_string().hash(&mut hasher);
     hasher.finish()
 }
 
 async fn within_deadline<T>(
-    response: impl Future<Output = std::result::Result<T, kube::Error>>,
-) -> std::result::Result<T, Failure> {
+    response: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, Failure> {
     match timeout(DEADLINE, response).await {
         Ok(response) => Ok(response?),
         Err(_) => Err(Failure::Unanswered),

@@ -73,9 +73,30 @@ pub(super) struct ObservedChild {
     /// The class of the Gateway when it was applied, from its label.
     pub(super) class: Option<String>,
     pub(super) mark: Revision,
-    /// Whether its number of pods was set by something other than a person.
-    pub(super) is_autoscaled: bool,
+    /// What set its number of pods, if not a person.
+    pub(super) scaler: Option<Scaler>,
     pub(super) is_ending: bool,
+}
+
+/// What has set the number of pods of a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scaler {
+    /// A HorizontalPodAutoscaler, which may be deleted by now: its mark stays.
+    Horizontal,
+    /// A program of its own, whose presence cannot be checked.
+    Other,
+}
+
+impl Scaler {
+    /// By the manager of a field; `None` for a person.
+    fn of_manager(manager: &str) -> Option<Self> {
+        // KEDA creates a HorizontalPodAutoscaler.
+        match manager {
+            "kube-controller-manager" | "keda" => Some(Self::Horizontal),
+            _ if manager.starts_with("kubectl") => None,
+            _ => Some(Self::Other),
+        }
+    }
 }
 
 /// Detects changes of an object. A status update changes its resource version but not its
@@ -95,7 +116,9 @@ impl ObservedChild {
         });
         let managers = metadata.managed_fields.iter().flatten();
         let own_labels = metadata.labels.as_ref();
-        let mut scalers = managers.filter(|it| it.subresource.as_deref() == Some("scale"));
+        let scalers = managers.filter(|it| it.subresource.as_deref() == Some("scale"));
+        let scalers =
+            scalers.filter_map(|it| Scaler::of_manager(it.manager.as_deref().unwrap_or_default()));
         Self {
             uid: metadata.uid.clone().unwrap_or_default(),
             owner: controller.map(|it| it.uid.clone()),
@@ -107,13 +130,8 @@ impl ObservedChild {
                 Some(generation) if generation > 0 => Revision::Generation(generation),
                 _ => Revision::Version(metadata.resource_version.clone().unwrap_or_default()),
             },
-            is_autoscaled: scalers.any(|it| {
-                // `kubectl scale` by a person is not an autoscaler.
-                !it.manager
-                    .as_deref()
-                    .unwrap_or_default()
-                    .starts_with("kubectl")
-            }),
+            // One whose presence cannot be checked decides.
+            scaler: scalers.max_by_key(|it| *it == Scaler::Other),
             is_ending: metadata.deletion_timestamp.is_some(),
         }
     }
@@ -262,15 +280,16 @@ mod tests {
     #[test]
     fn scaling_by_an_autoscaler_is_distinguished_from_scaling_by_a_user() {
         for (manager, subresource, expected) in [
-            ("kube-controller-manager", "scale", true),
-            ("keda", "scale", true),
-            ("kubectl", "scale", false),
-            ("kube-controller-manager", "status", false),
+            ("kube-controller-manager", "scale", Some(Scaler::Horizontal)),
+            ("keda", "scale", Some(Scaler::Horizontal)),
+            ("own-scaler", "scale", Some(Scaler::Other)),
+            ("kubectl", "scale", None),
+            ("kube-controller-manager", "status", None),
         ] {
             let metadata =
                 json!({"managedFields": [{"manager": manager, "subresource": subresource}]});
             let observed = ObservedChild::of(&serde_json::from_value(metadata).expect("metadata"));
-            assert_eq!(observed.is_autoscaled, expected, "{manager} {subresource}");
+            assert_eq!(observed.scaler, expected, "{manager} {subresource}");
         }
     }
 }

@@ -6,11 +6,13 @@
 //! translator.
 
 mod applier;
+mod attempt;
 mod child;
 mod deployer;
 pub mod labels;
 mod overlay;
 pub mod parameters;
+mod pod_counts;
 pub mod ports;
 pub mod render;
 mod watch;

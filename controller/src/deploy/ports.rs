@@ -25,7 +25,8 @@ pub enum Transport {
 
 impl Port {
     /// The port in a bind's key, `tcp/80/<namespace>/<gateway>`.
-    fn of(resource: &ResourceKey) -> Option<Self> {
+    #[must_use]
+    pub fn of(resource: &ResourceKey) -> Option<Self> {
         let mut parts = resource.key.split('/');
         let transport = match (resource.kind, parts.next()?) {
             (Kind::Bind, "tcp") => Transport::Tcp,

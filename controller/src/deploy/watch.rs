@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_lite::{Stream, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::PartialObjectMeta;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
@@ -17,17 +18,21 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::warn;
-use translate::AssignedAddresses;
 use xds::model::ObjectName;
 
 use super::child::{Child, ChildKind, ObservedChild, selector};
+use super::labels;
+use super::ports::{Port, Transport};
 use super::render::addresses;
 use crate::change_tracker::ChangeTracker;
+use crate::outputs::Outputs;
 
 /// The objects in the cluster.
 #[derive(Debug, Default)]
 pub(super) struct Children {
     known: Mutex<KnownChildren>,
+    /// Whether each namespace enforces the pod security standard `restricted`.
+    pub(super) namespaces: ChangeTracker<String, bool>,
     /// Changed objects, for the deployer.
     pub(super) changed: ChangeTracker<Child, ObservedChild>,
     /// Kinds that were listed completely.
@@ -108,37 +113,77 @@ impl Children {
     }
 }
 
-/// Watches all kinds, until the set is dropped.
+/// Watches all kinds and namespaces, until the set is dropped. Reports what other parts need to know
+/// of them.
 pub(super) fn start(
     client: &Client,
     children: &Arc<Children>,
-    assigned: impl Fn(&ObjectName, AssignedAddresses) + Send + Sync + 'static,
+    outputs: &Arc<Outputs>,
 ) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    metadata_of::<ServiceAccount>(&mut tasks, client, children, ChildKind::ServiceAccount);
-    metadata_of::<ConfigMap>(&mut tasks, client, children, ChildKind::ConfigMap);
-    metadata_of::<Deployment>(&mut tasks, client, children, ChildKind::Deployment);
-    metadata_of::<DaemonSet>(&mut tasks, client, children, ChildKind::DaemonSet);
+    let accounts = Arc::clone(outputs);
+    let note = move |child: &Child, account: Option<&PartialObjectMeta<ServiceAccount>>| {
+        let owner = account.and_then(|it| ObservedChild::of(it.meta()).owner);
+        accounts.accounts.set(&child.name, owner);
+    };
+    metadata_of::<ServiceAccount>(
+        &mut tasks,
+        client,
+        children,
+        ChildKind::ServiceAccount,
+        note,
+    );
+    metadata_of::<ConfigMap>(
+        &mut tasks,
+        client,
+        children,
+        ChildKind::ConfigMap,
+        |_, _| {},
+    );
+    metadata_of::<Deployment>(
+        &mut tasks,
+        client,
+        children,
+        ChildKind::Deployment,
+        |_, _| {},
+    );
+    metadata_of::<DaemonSet>(
+        &mut tasks,
+        client,
+        children,
+        ChildKind::DaemonSet,
+        |_, _| {},
+    );
     let services = watcher::watcher(Api::<Service>::all(client.clone()), settings());
     let mut gateways: BTreeMap<Child, ObjectName> = BTreeMap::new();
+    let outputs = Arc::clone(outputs);
     let note = move |child: &Child, service: Option<&Service>| {
         let Some(service) = service else {
             if let Some(gateway) = gateways.remove(child) {
-                assigned(&gateway, AssignedAddresses::default());
+                outputs.addresses.set(&gateway, None);
+                outputs.service_ports.set(&gateway, None);
             }
             return;
         };
-        let ports = service.spec.iter().flat_map(|it| it.ports.iter().flatten());
-        let is_metrics = { ports }.any(|port| port.name.as_deref() == Some("metrics"));
-        let owner = ObservedChild::of(service.meta()).owner_name;
-        if let Some(owner) = owner.filter(|_| !is_metrics) {
-            let gateway = ObjectName::new(&child.name.namespace, &owner);
-            assigned(&gateway, addresses(service));
-            gateways.insert(child.clone(), gateway);
-        }
+        let Some(gateway) = gateway_of(child, service, &outputs) else {
+            return;
+        };
+        let addresses = addresses(service);
+        let addresses = (!addresses.is_empty()).then_some(addresses);
+        outputs.addresses.set(&gateway, addresses);
+        outputs.service_ports.set(&gateway, ports(service));
+        gateways.insert(child.clone(), gateway);
     };
-    let children = Arc::clone(children);
-    tasks.spawn(follow(services, children, ChildKind::Service, note));
+    tasks.spawn(follow(
+        services,
+        Arc::clone(children),
+        ChildKind::Service,
+        note,
+    ));
+    let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client.clone());
+    let every = watcher::Config::default().timeout(WATCH_SECONDS);
+    let namespaces = watcher::watcher(namespaces, every);
+    tasks.spawn(follow_namespaces(namespaces, Arc::clone(children)));
     tasks
 }
 
@@ -147,13 +192,84 @@ fn metadata_of<K>(
     client: &Client,
     children: &Arc<Children>,
     kind: ChildKind,
+    note: impl FnMut(&Child, Option<&PartialObjectMeta<K>>) + Send + 'static,
 ) where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     K: Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let objects = Api::<PartialObjectMeta<K>>::all(client.clone());
     let objects = watcher::watcher(objects, settings());
-    tasks.spawn(follow(objects, Arc::clone(children), kind, |_, _| {}));
+    tasks.spawn(follow(objects, Arc::clone(children), kind, note));
+}
+
+/// The Gateway whose listeners a Service leads to: not its metrics Service, and not one that only
+/// claims to belong to it.
+fn gateway_of(child: &Child, service: &Service, outputs: &Outputs) -> Option<ObjectName> {
+    let seen = ObservedChild::of(service.meta());
+    let owner = seen.owner_name?;
+    if *child.name.name != *labels::service_name(&owner) {
+        return None;
+    }
+    let gateway = ObjectName::new(&child.name.namespace, &owner);
+    let known = outputs.gateways.get(&gateway);
+    let is_its_own = known.is_none_or(|it| seen.owner.as_deref() == Some(&*it.uid));
+    is_its_own.then_some(gateway)
+}
+
+/// The ports that a Service leads to in the pods; `None` if one of them is named by an overlay.
+fn ports(service: &Service) -> Option<BTreeSet<Port>> {
+    let ports = service.spec.iter().flat_map(|it| it.ports.iter().flatten());
+    let ports = ports.map(|port| {
+        let number = match &port.target_port {
+            Some(IntOrString::Int(number)) => *number,
+            Some(IntOrString::String(_)) => return None,
+            None => port.port,
+        };
+        let transport = match port.protocol.as_deref() {
+            Some("UDP") => Transport::Udp,
+            _ => Transport::Tcp,
+        };
+        let number = u16::try_from(number).ok()?;
+        Some(Port { transport, number })
+    });
+    ports.collect()
+}
+
+/// Watches the pod security standards of namespaces. One that is missing in a new list was deleted.
+async fn follow_namespaces(
+    events: impl Stream<Item = watcher::Result<Event<PartialObjectMeta<Namespace>>>> + Send,
+    children: Arc<Children>,
+) {
+    let events = events.default_backoff();
+    let mut events = std::pin::pin!(events);
+    let mut listing = BTreeSet::new();
+    let name = |it: &PartialObjectMeta<Namespace>| it.metadata.name.clone().unwrap_or_default();
+    while let Some(event) = events.next().await {
+        let namespaces = &children.namespaces;
+        match event {
+            Ok(Event::Init) => listing.clear(),
+            Ok(Event::InitApply(namespace)) => {
+                namespaces.set(&name(&namespace), Some(enforces_restricted(&namespace)));
+                listing.insert(name(&namespace));
+            }
+            Ok(Event::InitDone) => {
+                let gone = namespaces.keys().into_iter();
+                let gone = gone.filter(|it| !listing.contains(it));
+                namespaces.set_all(gone.map(|it| (it, None)));
+            }
+            Ok(Event::Apply(namespace)) => {
+                namespaces.set(&name(&namespace), Some(enforces_restricted(&namespace)));
+            }
+            Ok(Event::Delete(namespace)) => namespaces.set(&name(&namespace), None),
+            Err(error) => warn!(%error, "cannot watch the namespaces of Gateways"),
+        }
+    }
+}
+
+fn enforces_restricted(namespace: &PartialObjectMeta<Namespace>) -> bool {
+    let labels = namespace.metadata.labels.as_ref();
+    let level = labels.and_then(|it| it.get(ENFORCE));
+    level.is_some_and(|it| it == "restricted")
 }
 
 fn settings() -> watcher::Config {
@@ -218,6 +334,8 @@ fn child(kind: ChildKind, metadata: &ObjectMeta) -> Child {
     }
 }
 
+/// The label with the security standard that a namespace enforces.
+const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 /// Duration of a watch request, so that a dead connection is noticed: 60 s.
 const WATCH_SECONDS: u32 = 60;
 

@@ -3,8 +3,17 @@
 //!
 //! A name is taken immediately the first time, and then at most every [`SPACING`]. Repeating the
 //! same write, because something keeps reverting it, is delayed more each time. Few writes are in
-//! flight, fewer under throttling, and none while the API server is unavailable. Gateways come
-//! before routes.
+//! flight, fewer under throttling, and none while the API server is unavailable.
+//!
+//! An object that fails delays itself, more each time, and no other: it is ready again after the
+//! others. Only where the API server fails at several objects in a row, all wait for a moment.
+//! [`Tasks`] processes the objects, and contains a panic.
+
+mod measures;
+mod outcome;
+mod ready;
+mod tasks;
+mod window;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,18 +22,29 @@ use tokio::time::{Instant, sleep_until};
 use translate::ObjectRef;
 use xds::fast_hash::FastHashMap;
 
+pub use measures::QueueMeasures;
+pub(crate) use measures::WriterMeasures;
+pub use outcome::{Outcome, outcome_of};
+use ready::{Place, Ready};
+pub use tasks::{Panic, Tasks};
+use window::Window;
+
 /// Names of objects that may need a write.
 #[derive(Debug, Default)]
 pub struct Queue {
     entries: FastHashMap<ObjectRef, QueueEntry>,
-    ready: BTreeMap<(Rank, u64), ObjectRef>,
+    ready: Ready,
     later: BTreeMap<(Instant, u64), ObjectRef>,
     sequence: u64,
     in_flight: usize,
     window: Window,
     /// The current pause of all writes, and how many in a row there were.
     pause: Option<Instant>,
-    failures: u32,
+    unavailable: u32,
+    /// Number of objects at which the API server failed first since it last succeeded at one.
+    failed_in_a_row: usize,
+    /// Number of entries whose last attempt failed.
+    failing: usize,
 }
 
 /// What the queue's owner should do next.
@@ -38,66 +58,41 @@ pub enum NextAction {
     Idle,
 }
 
-/// The result of processing an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// Nothing had to be written.
-    Unchanged,
-    /// A write; the number identifies its content.
-    Written(u64),
-    /// A conflict: the other write arrives by the watch, or has arrived already.
-    Conflict {
-        /// Whether it has arrived.
-        is_known: bool,
-    },
-    /// The API server throttles requests.
-    Throttled(Option<Duration>),
-    /// The API server did not respond, or failed.
-    Unavailable,
-    /// The API server rejects this write permanently.
-    Refused,
-}
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct QueueEntry {
     state: EntryState,
     not_before: Option<Instant>,
     /// The last write: its content, time, and number of repetitions.
     written: Option<(u64, Instant)>,
     streak: u32,
+    /// Failed attempts since the last success, and the time of the first.
+    failures: Option<(u32, Instant)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum EntryState {
+    #[default]
     Idle,
-    Ready(Rank, u64),
+    Ready(Place),
     Later {
         at: Instant,
         sequence: u64,
-        until_observed: bool,
+        wait: Wait,
     },
     InFlight {
         again: bool,
     },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    Class,
-    Gateway,
-    ListenerSet,
-    Other,
-}
-
-impl Rank {
-    fn of(object: &ObjectRef) -> Self {
-        match &*object.kind {
-            "GatewayClass" => Self::Class,
-            "Gateway" => Self::Gateway,
-            "ListenerSet" => Self::ListenerSet,
-            _ => Self::Other,
-        }
-    }
+/// What an entry waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    /// The interval of writes to an object. Nothing shortens it.
+    Spacing,
+    /// The other write, after a conflict: only the watch's event shortens it.
+    Watch,
+    /// The next attempt after a failure: any change shortens it.
+    Backoff,
 }
 
 impl Queue {
@@ -107,7 +102,11 @@ impl Queue {
         match &mut entry.state {
             EntryState::InFlight { again } => *again = true,
             EntryState::Idle => self.schedule(object, now),
-            EntryState::Ready(..) | EntryState::Later { .. } => {}
+            EntryState::Later {
+                wait: Wait::Backoff,
+                ..
+            } => self.hasten(object, now),
+            EntryState::Ready(_) | EntryState::Later { .. } => {}
         }
     }
 
@@ -115,32 +114,42 @@ impl Queue {
     pub fn observed(&mut self, object: &ObjectRef, now: Instant) {
         let state = self.entries.get(object).map(|entry| entry.state);
         if let Some(EntryState::Later {
-            at,
-            sequence,
-            until_observed: true,
+            wait: Wait::Watch, ..
         }) = state
         {
-            self.later.remove(&(at, sequence));
-            self.schedule(object, now);
+            self.hasten(object, now);
         } else {
             self.push(object, now);
         }
     }
 
+    /// Compares an object again that has not changed: one that waits need not wait less.
+    pub fn compare(&mut self, object: &ObjectRef, now: Instant) {
+        let entry = self.entries.entry(object.clone()).or_default();
+        match &mut entry.state {
+            EntryState::InFlight { again } => *again = true,
+            EntryState::Idle => self.schedule(object, now),
+            EntryState::Ready(_) | EntryState::Later { .. } => {}
+        }
+    }
+
     /// The object was deleted.
     pub fn forget(&mut self, object: &ObjectRef) {
-        match self.entries.get(object).map(|entry| entry.state) {
-            Some(EntryState::Ready(rank, sequence)) => {
-                self.ready.remove(&(rank, sequence));
-            }
-            Some(EntryState::Later { at, sequence, .. }) => {
+        let Some(entry) = self.entries.get(object) else {
+            return;
+        };
+        let has_failed = entry.failures.is_some();
+        match entry.state {
+            EntryState::Ready(place) => self.ready.remove(place),
+            EntryState::Later { at, sequence, .. } => {
                 self.later.remove(&(at, sequence));
             }
             // Until it is done.
-            Some(EntryState::InFlight { .. }) => return,
-            Some(EntryState::Idle) | None => {}
+            EntryState::InFlight { .. } => return,
+            EntryState::Idle => {}
         }
         self.entries.remove(object);
+        self.failing -= usize::from(has_failed);
     }
 
     /// The next object to process.
@@ -158,7 +167,7 @@ impl Queue {
         if let Some(until) = self.pause.filter(|until| *until > now) {
             return NextAction::At(until);
         }
-        let Some((_, object)) = self.ready.pop_first() else {
+        let Some(object) = self.ready.pop() else {
             let first = self.later.first_key_value();
             return first.map_or(NextAction::Idle, |((at, _), _)| NextAction::At(*at));
         };
@@ -175,29 +184,32 @@ impl Queue {
             return;
         };
         self.set_state(object, EntryState::Idle);
-        self.adjust_pace(outcome, now);
         let Some(entry) = self.entries.get_mut(object) else {
             return;
         };
-        let again = match outcome {
-            Outcome::Unchanged => again,
-            Outcome::Written(what) => {
-                entry.wrote(what, now);
-                again
-            }
-            Outcome::Conflict { is_known: true } => {
-                entry.not_before = Some(now + SPACING);
-                true
-            }
-            Outcome::Conflict { is_known: false } => {
-                return self.delay(object, now + WATCH_TIMEOUT, true);
-            }
-            Outcome::Throttled(_) | Outcome::Unavailable => true,
-            Outcome::Refused => return self.delay(object, now + REFUSED_PAUSE, true),
-        };
+        let had_failed = entry.failures.is_some();
+        let (wait, again) = entry.settle(outcome, now, again);
+        let has_failed = entry.failures.is_some();
+        self.failing = (self.failing + usize::from(has_failed)) - usize::from(had_failed);
+        self.adjust_pace(had_failed, outcome, now);
         if again {
             self.schedule(object, now);
+        } else if let Some((at, wait)) = wait {
+            self.delay(object, at, wait);
         }
+    }
+
+    /// How long the attempts at an object have failed.
+    #[must_use]
+    pub fn failing_for(&self, object: &ObjectRef, now: Instant) -> Option<Duration> {
+        let (_, since) = self.entries.get(object)?.failures?;
+        Some(now.saturating_duration_since(since))
+    }
+
+    /// Number of objects whose last attempt failed.
+    #[must_use]
+    pub fn failing(&self) -> usize {
+        self.failing
     }
 
     /// Number of objects queued or in flight.
@@ -212,51 +224,66 @@ impl Queue {
         self.entries.is_empty()
     }
 
-    fn adjust_pace(&mut self, outcome: Outcome, now: Instant) {
+    fn adjust_pace(&mut self, had_failed: bool, outcome: Outcome, now: Instant) {
         match outcome {
-            Outcome::Unchanged => {}
+            Outcome::Unchanged | Outcome::Unfinished => {}
             Outcome::Throttled(after) => {
                 self.window.shrink();
                 self.pause = Some(now + after.unwrap_or(THROTTLED_PAUSE).min(MAX_PAUSE));
             }
             Outcome::Unavailable => {
-                self.pause = Some(now + exponential(SPACING, self.failures).min(MAX_PAUSE));
-                self.failures = self.failures.saturating_add(1);
+                self.pause = Some(now + exponential(SPACING, self.unavailable).min(MAX_PAUSE));
+                self.unavailable = self.unavailable.saturating_add(1);
+            }
+            Outcome::Failed => {
+                self.unavailable = 0;
+                // That an object fails again says nothing about the API server.
+                self.failed_in_a_row += usize::from(!had_failed);
+                if self.failed_in_a_row >= FAILURES_IN_A_ROW {
+                    self.failed_in_a_row = 0;
+                    self.pause = Some(now + SPACING);
+                }
             }
             Outcome::Written(_) => {
-                self.failures = 0;
+                self.unavailable = 0;
+                self.failed_in_a_row = 0;
                 self.window.grow();
             }
-            Outcome::Conflict { .. } | Outcome::Refused => self.failures = 0,
+            Outcome::Conflict { .. } | Outcome::Refused => {
+                self.unavailable = 0;
+                self.failed_in_a_row = 0;
+            }
+        }
+    }
+
+    /// Ends the wait of an entry, except for the interval of writes.
+    fn hasten(&mut self, object: &ObjectRef, now: Instant) {
+        let state = self.entries.get(object).map(|entry| entry.state);
+        if let Some(EntryState::Later { at, sequence, .. }) = state {
+            self.later.remove(&(at, sequence));
+            self.schedule(object, now);
         }
     }
 
     fn schedule(&mut self, object: &ObjectRef, now: Instant) {
         let not_before = self.entries.get(object).and_then(|entry| entry.not_before);
         match not_before.filter(|at| *at > now) {
-            Some(at) => self.delay(object, at, false),
+            Some(at) => self.delay(object, at, Wait::Spacing),
             None => self.make_ready(object),
         }
     }
 
     fn make_ready(&mut self, object: &ObjectRef) {
-        self.sequence += 1;
-        let (rank, sequence) = (Rank::of(object), self.sequence);
-        self.set_state(object, EntryState::Ready(rank, sequence));
-        self.ready.insert((rank, sequence), object.clone());
+        if let Some(entry) = self.entries.get_mut(object) {
+            let place = self.ready.push(object, entry.failures.is_some());
+            entry.state = EntryState::Ready(place);
+        }
     }
 
-    fn delay(&mut self, object: &ObjectRef, at: Instant, until_observed: bool) {
+    fn delay(&mut self, object: &ObjectRef, at: Instant, wait: Wait) {
         self.sequence += 1;
         let sequence = self.sequence;
-        self.set_state(
-            object,
-            EntryState::Later {
-                at,
-                sequence,
-                until_observed,
-            },
-        );
+        self.set_state(object, EntryState::Later { at, sequence, wait });
         self.later.insert((at, sequence), object.clone());
     }
 
@@ -275,38 +302,57 @@ pub async fn until(due: Option<Instant>) {
     }
 }
 
-/// The outcome of a write for an error of the API server.
-#[must_use]
-pub fn outcome_of(error: &kube::Error) -> Outcome {
-    let kube::Error::Api(status) = error else {
-        return Outcome::Unavailable;
-    };
-    match status.code {
-        // The watch will report a deletion.
-        404 | 409 => Outcome::Conflict { is_known: false },
-        429 => {
-            let details = status.details.as_ref();
-            let seconds = details.map_or(0, |it| it.retry_after_seconds);
-            let after = (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)));
-            Outcome::Throttled(after)
-        }
-        400..500 => Outcome::Refused,
-        _ => Outcome::Unavailable,
-    }
-}
-
-impl Default for QueueEntry {
-    fn default() -> Self {
-        Self {
-            state: EntryState::Idle,
-            not_before: None,
-            written: None,
-            streak: 0,
-        }
-    }
-}
-
 impl QueueEntry {
+    /// Records a result. Returns what to wait for, and whether to go on regardless: the object has
+    /// changed meanwhile.
+    fn settle(
+        &mut self,
+        outcome: Outcome,
+        now: Instant,
+        again: bool,
+    ) -> (Option<(Instant, Wait)>, bool) {
+        match outcome {
+            Outcome::Unchanged => {
+                self.failures = None;
+                (None, again)
+            }
+            Outcome::Written(what) => {
+                self.failures = None;
+                self.wrote(what, now);
+                (None, again)
+            }
+            Outcome::Unfinished => {
+                self.failures = None;
+                self.not_before = Some(now + SPACING);
+                (Some((now + UNFINISHED_PAUSE, Wait::Backoff)), again)
+            }
+            Outcome::Conflict { is_known: true } => {
+                self.not_before = Some(now + SPACING);
+                (None, true)
+            }
+            Outcome::Conflict { is_known: false } => {
+                (Some((now + WATCH_TIMEOUT, Wait::Watch)), false)
+            }
+            Outcome::Throttled(_) => (None, true),
+            Outcome::Unavailable => {
+                let pause = exponential(SPACING, self.failed(now)).min(MAX_PAUSE);
+                (Some((now + pause, Wait::Backoff)), again)
+            }
+            Outcome::Failed | Outcome::Refused => {
+                let pause = exponential(FAILURE_PAUSE, self.failed(now)).min(MAX_FAILURE_PAUSE);
+                (Some((now + pause, Wait::Backoff)), again)
+            }
+        }
+    }
+
+    /// Counts a failure. Returns the number of failures before it.
+    fn failed(&mut self, now: Instant) -> u32 {
+        let (count, since) = self.failures.unwrap_or((0, now));
+        self.failures = Some((count.saturating_add(1), since));
+        self.not_before = Some(now + SPACING);
+        count
+    }
+
     fn wrote(&mut self, what: u64, now: Instant) {
         let is_repeated = self
             .written
@@ -317,48 +363,10 @@ impl QueueEntry {
     }
 }
 
-/// The limit of writes in flight: halved on throttling, increased by one after as many writes as
-/// its size.
-#[derive(Debug)]
-struct Window {
-    size: usize,
-    successes: usize,
-}
-
-impl Default for Window {
-    fn default() -> Self {
-        Self {
-            size: MAX_IN_FLIGHT,
-            successes: 0,
-        }
-    }
-}
-
-impl Window {
-    fn size(&self) -> usize {
-        self.size
-    }
-
-    fn shrink(&mut self) {
-        self.size = (self.size / 2).max(1);
-        self.successes = 0;
-    }
-
-    fn grow(&mut self) {
-        self.successes += 1;
-        if self.successes >= self.size && self.size < MAX_IN_FLIGHT {
-            self.size += 1;
-            self.successes = 0;
-        }
-    }
-}
-
 fn exponential(base: Duration, times: u32) -> Duration {
     base.saturating_mul(1 << times.min(16))
 }
 
-/// Most writes in flight: 8.
-pub const MAX_IN_FLIGHT: usize = 8;
 /// Interval of writes to one object: 500 ms.
 pub const SPACING: Duration = Duration::from_millis(500);
 /// Longest interval of repeated writes of the same content to one object: 60 s.
@@ -367,8 +375,18 @@ const MAX_SPACING: Duration = Duration::from_mins(1);
 const QUIET: Duration = Duration::from_mins(3);
 /// Time for a conflicting write to arrive by the watch: 60 s, in which a dead watch ends.
 const WATCH_TIMEOUT: Duration = Duration::from_mins(1);
-/// Pause after a permanently rejected write: 10 min, unless the object changes.
-const REFUSED_PAUSE: Duration = Duration::from_mins(10);
+/// Pause of an object after its first failure: 1 s, doubled with each. So an object never waits
+/// longer than it has been failing.
+const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+/// Longest pause of an object that fails: 5 min, unless it changes. A thousand of them then cause
+/// three or four attempts a second.
+const MAX_FAILURE_PAUSE: Duration = Duration::from_mins(5);
+/// Interval of attempts at an object that waits for something in the cluster: 5 s.
+const UNFINISHED_PAUSE: Duration = Duration::from_secs(5);
+/// Different objects in a row at which the API server fails before all wait for [`SPACING`]: 8, as
+/// many as are in flight. That limits the requests to an API server that fails at everything to 16 a
+/// second, and delays an object that it would accept by half a second.
+const FAILURES_IN_A_ROW: usize = 8;
 /// Pause after a 429 without `Retry-After`: 1 s.
 const THROTTLED_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause of all writes: 30 s.

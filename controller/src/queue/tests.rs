@@ -133,6 +133,128 @@ fn an_unavailable_api_server_is_retried_with_backoff() {
     assert_eq!(queue.backlog(), 1);
 }
 
+/// Takes the next object, which must be this one.
+fn take(queue: &mut Queue, object: &ObjectRef, now: Instant) {
+    assert_eq!(queue.next(now), NextAction::Take(object.clone()));
+}
+
+#[test]
+fn an_object_that_fails_delays_itself_more_each_time_and_no_other() {
+    for outcome in [Outcome::Failed, Outcome::Refused] {
+        let (mut queue, start) = (Queue::default(), Instant::now());
+        let (mut now, mut waits) = (start, Vec::new());
+        queue.push(&route("a"), now);
+        for count in 0..11 {
+            take(&mut queue, &route("a"), now);
+            queue.done(&route("a"), outcome, now);
+            let other = route(&count.to_string());
+            queue.push(&other, now);
+            take(&mut queue, &other, now);
+            queue.done(&other, Outcome::Written(1), now);
+            if let NextAction::At(at) = queue.next(now) {
+                waits.push((at - now).as_secs());
+                now = at;
+            }
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        assert_eq!(queue.failing_for(&route("a"), now), Some(now - start));
+        assert_eq!(queue.failing(), 1);
+        take(&mut queue, &route("a"), now);
+        queue.done(&route("a"), Outcome::Unchanged, now);
+        assert_eq!(
+            (queue.failing_for(&route("a"), now), queue.failing()),
+            (None, 0)
+        );
+    }
+}
+
+#[test]
+fn a_change_of_an_object_that_fails_is_tried_at_once_and_then_in_intervals() {
+    let (mut queue, start) = (Queue::default(), Instant::now());
+    queue.push(&route("a"), start);
+    take(&mut queue, &route("a"), start);
+    queue.done(&route("a"), Outcome::Refused, start);
+    // Nothing has changed.
+    queue.compare(&route("a"), start);
+    assert_eq!(queue.next(start), NextAction::At(after(start, 1_000)));
+    queue.push(&route("a"), after(start, 100));
+    assert_eq!(
+        queue.next(after(start, 100)),
+        NextAction::At(after(start, 500))
+    );
+    take(&mut queue, &route("a"), after(start, 500));
+    // It changed while it was processed.
+    queue.push(&route("a"), after(start, 500));
+    queue.done(&route("a"), Outcome::Refused, after(start, 500));
+    assert_eq!(
+        queue.next(after(start, 500)),
+        NextAction::At(after(start, 1_000))
+    );
+}
+
+/// As an API server whose storage is broken does. It need not answer a request for each object.
+#[test]
+fn failures_at_several_objects_in_a_row_pause_all_for_a_moment() {
+    let (mut queue, start) = (Queue::default(), Instant::now());
+    let names: Vec<ObjectRef> = (0..20).map(|it| route(&it.to_string())).collect();
+    for name in &names {
+        queue.push(name, start);
+    }
+    for name in &names[..8] {
+        take(&mut queue, name, start);
+    }
+    for name in &names[..7] {
+        queue.done(name, Outcome::Failed, start);
+    }
+    take(&mut queue, &names[8], start);
+    queue.done(&names[7], Outcome::Failed, start);
+    assert_eq!(queue.next(start), NextAction::At(after(start, 500)));
+    // What is new comes before what failed.
+    queue.done(&names[8], Outcome::Unchanged, after(start, 1_000));
+    take(&mut queue, &names[9], after(start, 1_000));
+}
+
+#[test]
+fn an_object_without_a_response_lets_others_go_first() {
+    let (mut queue, start) = (Queue::default(), Instant::now());
+    queue.push(&route("a"), start);
+    take(&mut queue, &route("a"), start);
+    queue.push(&route("b"), start);
+    queue.done(&route("a"), Outcome::Unavailable, start);
+    assert_eq!(queue.next(start), NextAction::At(after(start, 500)));
+    take(&mut queue, &route("b"), after(start, 500));
+}
+
+#[test]
+fn what_is_unfinished_is_tried_again_after_five_seconds() {
+    let (mut queue, start) = (Queue::default(), Instant::now());
+    queue.push(&route("a"), start);
+    take(&mut queue, &route("a"), start);
+    queue.done(&route("a"), Outcome::Unfinished, start);
+    assert_eq!(queue.next(start), NextAction::At(after(start, 5_000)));
+    assert_eq!(queue.failing(), 0);
+}
+
+#[tokio::test]
+async fn a_panic_ends_its_task_alone_and_is_counted() {
+    let metrics = crate::metrics::Metrics::default();
+    let mut tasks = Tasks::new(QueueMeasures::new(&metrics).of("status"));
+    tasks.start(route("a"), async { panic!("a defect") });
+    tasks.start(route("b"), async { 1 });
+    let mut results = BTreeMap::new();
+    while let Some((object, result)) = tasks.next().await {
+        results.insert(object.name.name.to_string(), result);
+    }
+    assert_eq!(results["b"], Ok(1));
+    let panic = results.remove("a").expect("a result").expect_err("a panic");
+    assert_eq!(panic.to_string(), "a defect");
+    let step = tasks.run(&route("c"), || panic!("number {}", 1));
+    let step: Result<(), _> = step;
+    assert_eq!(step.expect_err("a panic").to_string(), "number 1");
+    let expected = "gateway_controller_write_panics_total{writer=\"status\"} 2\n";
+    assert!(metrics.text().contains(expected), "{}", metrics.text());
+}
+
 #[test]
 fn removed_objects_are_dropped_from_the_queue() {
     let (mut queue, start) = (Queue::default(), Instant::now());

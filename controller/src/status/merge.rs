@@ -57,6 +57,8 @@ impl Entries {
 pub struct Author<'a> {
     /// The `controllerName` that marks its entries.
     pub controller_name: &'a str,
+    /// The generation of the object in the cluster.
+    pub generation: i64,
     /// The time of conditions whose `status` changes.
     pub now: Timestamp,
     /// Who else writes entries with its name.
@@ -99,7 +101,8 @@ pub fn compare(present: &Value, desired: &DesiredStatus, author: Author<'_>) -> 
 
 fn compare_whole(present: &Value, desired: &Map<String, Value>, author: Author<'_>) -> Comparison {
     let newest = generation(list(present, CONDITIONS));
-    if is_older(generation(items(desired.get(CONDITIONS))), newest) {
+    let known = generation(items(desired.get(CONDITIONS)));
+    if is_older(known, newest, author.generation) {
         return Comparison::Newer;
     }
     let mut fields = Map::new();
@@ -151,7 +154,7 @@ fn compare_entries(
     let newest = newest.filter_map(|it| generation(list(it, CONDITIONS)));
     let known = desired.iter();
     let known = known.filter_map(|it| generation(list(it, CONDITIONS)));
-    if is_older(known.max(), newest.max()) {
+    if is_older(known.max(), newest.max(), author.generation) {
         return Comparison::Newer;
     }
     let mut waiting: Vec<&Value> = desired.iter().collect();
@@ -196,8 +199,9 @@ fn entry(before: Option<&Value>, desired: &Value, now: Timestamp) -> Value {
 
 /// The conditions of others unchanged, ours as desired, in their present order.
 fn conditions(before: &[Value], desired: &[Value], now: Timestamp) -> Vec<Value> {
-    let mut waiting: Vec<&Value> = desired.iter().collect();
+    let desired = most_important(desired);
     let mut after = Vec::with_capacity(before.len().max(desired.len()));
+    let mut waiting = desired;
     for present in before {
         let kind = present.get("type").and_then(Value::as_str).unwrap_or("");
         let place = waiting
@@ -213,6 +217,21 @@ fn conditions(before: &[Value], desired: &[Value], now: Timestamp) -> Vec<Value>
     let new = waiting.into_iter().take(room);
     after.extend(new.map(|it| condition(None, it, now)));
     after
+}
+
+/// Our conditions, with the most important ones first, without those that would leave no room to
+/// other controllers.
+fn most_important(desired: &[Value]) -> Vec<&Value> {
+    let rank = |it: &&Value| {
+        let kind = it.get("type").and_then(Value::as_str).unwrap_or_default();
+        OWN_CONDITIONS.iter().position(|own| *own == kind)
+    };
+    let mut all: Vec<&Value> = desired.iter().collect();
+    if all.len() > MAX_OWN_CONDITIONS {
+        all.sort_by_key(rank);
+        all.truncate(MAX_OWN_CONDITIONS);
+    }
+    all
 }
 
 /// One condition of ours. Its time is the last change of `status`, not of its text.
@@ -294,9 +313,10 @@ fn is_pruned(field: &str, before: &Value, after: &Value) -> bool {
         && before.iter().map(known).eq(after.iter().map(known))
 }
 
-/// Whether the known generation is older than the newest one in the status.
-fn is_older(known: Option<i64>, newest: Option<i64>) -> bool {
-    matches!((known, newest), (Some(known), Some(newest)) if known < newest)
+/// Whether the known generation is older than the newest one in the status. One that the object does
+/// not have yet is of an earlier object, whose status was restored with it.
+fn is_older(known: Option<i64>, newest: Option<i64>, object: i64) -> bool {
+    matches!((known, newest), (Some(known), Some(newest)) if known < newest && newest <= object)
 }
 
 /// The newest generation in our conditions.
@@ -320,23 +340,27 @@ fn items(value: Option<&Value>) -> &[Value] {
 const CONDITIONS: &str = "conditions";
 const LISTENERS: &str = "listeners";
 const TRANSITION: &str = "lastTransitionTime";
-/// Every condition type that we write: others belong to other controllers.
-const OWN_CONDITIONS: [&str; 14] = [
+/// Every condition type that we write, the most important ones first: others belong to other
+/// controllers.
+const OWN_CONDITIONS: [&str; 15] = [
     "Accepted",
-    "AddressesAssigned",
-    "DefaultGateway",
     "Programmed",
     "ResolvedRefs",
     "Conflicted",
+    "DeploymentFailed",
+    "PolicyAncestorLimitReached",
+    "CertificateExpired",
     "PartiallyInvalid",
     "Attached",
+    "AddressesAssigned",
     "InsecureFrontendValidationMode",
     "OverlappingTLSConfig",
-    "CertificateExpired",
-    "PolicyAncestorLimitReached",
     "ListenerLimitExceeded",
     "SupportedVersion",
+    "DefaultGateway",
 ];
+/// Most conditions of ours in one list: 6, of 8. The rest is for other controllers.
+const MAX_OWN_CONDITIONS: usize = 6;
 /// The `maxItems` of Gateway API for conditions of any object.
 const MAX_CONDITIONS: usize = 8;
 

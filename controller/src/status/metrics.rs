@@ -33,7 +33,7 @@ impl StatusMetrics {
         metrics.register(|registry| {
             registry.register(
                 "status_writes",
-                "Status writes by result: written, conflict, throttled, unavailable or refused",
+                "Status writes by result: written, conflict, throttled, unavailable, failed or refused",
                 new.writes.clone(),
             );
             registry.register(
@@ -52,13 +52,14 @@ impl StatusMetrics {
     }
 
     pub(super) fn count(&self, outcome: Outcome) {
-        let [written, conflict, throttled, unavailable, refused] = RESULTS;
+        let [written, conflict, throttled, unavailable, failed, refused] = RESULTS;
         let result = match outcome {
-            Outcome::Unchanged => return,
+            Outcome::Unchanged | Outcome::Unfinished => return,
             Outcome::Written(_) => written,
             Outcome::Conflict { .. } => conflict,
             Outcome::Throttled(_) => throttled,
             Outcome::Unavailable => unavailable,
+            Outcome::Failed => failed,
             Outcome::Refused => refused,
         };
         self.writes.get_or_create(&Labels { result }).inc();
@@ -75,7 +76,14 @@ impl StatusMetrics {
 }
 
 /// Results of writes.
-const RESULTS: [&str; 5] = ["written", "conflict", "throttled", "unavailable", "refused"];
+const RESULTS: [&str; 6] = [
+    "written",
+    "conflict",
+    "throttled",
+    "unavailable",
+    "failed",
+    "refused",
+];
 
 #[cfg(test)]
 mod tests {

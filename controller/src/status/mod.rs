@@ -9,6 +9,7 @@ pub mod merge;
 mod metrics;
 pub mod plan;
 mod policy_warnings;
+mod presence;
 pub mod programmed;
 pub mod refusal;
 mod writer;

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Map, Value, json};
 use translate::ObjectRef;
-use translate::api::{Resource as _, XBackend};
+use translate::api::{Gateway, ListenerSet, ParentReference, Resource as _, XBackend};
 use translate::status::{Condition, ConditionStatus, ConditionType, Reason, Status, shortened};
+use xds::model::ObjectName;
 
 use super::merge::{Author, Comparison, DesiredStatus, Entries, compare};
 use super::programmed::{self, AckCount, Deployment, ProgrammedInputs};
@@ -24,10 +25,14 @@ pub struct StatusInputs<'a> {
     pub translated: Option<&'a Status>,
     /// The deployment of the Gateway that it is, or belongs to.
     pub deployment: Deployment,
+    /// Whether no proxy of that Gateway has been connected for long.
+    pub are_proxies_gone: bool,
     /// Counts of its listeners, by name.
     pub listeners: BTreeMap<String, AckCount>,
-    /// Why a proxy rejects the resources of the object, if one does.
-    pub refused: Option<String>,
+    /// Why a proxy rejects the resources of the object, by Gateway.
+    pub refused: &'a BTreeMap<ObjectName, String>,
+    /// The Gateways of ListenerSets that the status names.
+    pub gateways_of_sets: BTreeMap<ObjectName, ObjectName>,
     /// Why the object is invalid, if so: the translator's result is for an earlier version.
     pub invalid: Option<Arc<str>>,
 }
@@ -82,20 +87,20 @@ fn desired(
     let mut status = status.clone();
     let evidence = ProgrammedInputs {
         deployment: &inputs.deployment,
+        are_proxies_gone: inputs.are_proxies_gone,
         listeners: &inputs.listeners,
         present,
     };
     programmed::compose(&mut status, evidence);
-    if let Some(why) = &inputs.refused {
-        // For listeners, `Programmed` reports it.
-        if !matches!(status, Status::Gateway(_) | Status::ListenerSet(_)) {
-            let what = "a proxy rejected this version and keeps the previous one";
-            deny(&mut status, (what, why), None);
-        }
+    if !inputs.refused.is_empty() {
+        deny_refused(&mut status, &object.name.namespace, inputs);
     }
     if let Some(why) = &inputs.invalid {
         let what = "this version is invalid; the previous one stays in effect";
-        deny(&mut status, (what, why), Some(inputs.observed.generation));
+        for condition in conditions(&mut status) {
+            condition.observed_generation = inputs.observed.generation;
+            deny(condition, (what, why));
+        }
     }
     status.shorten();
     let entries = |value: Value, field| match value {
@@ -153,26 +158,121 @@ fn ancestors_of(kind: &str) -> Entries {
     }
 }
 
-/// Sets that this generation of the object is not accepted. What keeps the object from being accepted
-/// anyway, of the previous version or because there is none, stays and gets the reason.
-fn deny(status: &mut Status, (what, why): (&str, &str), generation: Option<i64>) {
-    for condition in conditions(status) {
-        if let Some(generation) = generation {
-            condition.observed_generation = generation;
+/// Reports rejections by proxies: in the entry of their Gateway, so that one Gateway's proxies say
+/// nothing about another's. For listeners, `Programmed` reports it.
+fn deny_refused(status: &mut Status, namespace: &str, inputs: &StatusInputs<'_>) {
+    let refused = inputs.refused;
+    let of_any = || {
+        refused
+            .iter()
+            .next()
+            .map(|(gateway, why)| refusal(gateway, why))
+    };
+    let at = |parent: ParentObject<'_>| {
+        let name = ObjectName::new(parent.namespace.unwrap_or(namespace), parent.name);
+        let gateway = match parent.kind {
+            Gateway::KIND => Some(&name),
+            ListenerSet::KIND => inputs.gateways_of_sets.get(&name),
+            // A route or Service, which several Gateways may serve.
+            _ => return of_any(),
+        };
+        let gateway = gateway?;
+        refused.get(gateway).map(|why| refusal(gateway, why))
+    };
+    match status {
+        Status::Gateway(_) | Status::ListenerSet(_) => {}
+        Status::Route(status) => {
+            for entry in &mut status.parents {
+                let why = at(ParentObject {
+                    kind: &entry.parent_ref.kind,
+                    namespace: entry.parent_ref.namespace.as_deref(),
+                    name: &entry.parent_ref.name,
+                });
+                if let Some(why) = why {
+                    entry
+                        .conditions
+                        .iter_mut()
+                        .for_each(|it| deny(it, (&why.0, why.1)));
+                }
+            }
         }
-        if condition.kind != ConditionType::Accepted {
-            continue;
+        Status::Policy(status) => {
+            for entry in &mut status.ancestors {
+                let why = at(ParentObject {
+                    kind: &entry.ancestor_ref.kind,
+                    namespace: Some(&entry.ancestor_ref.namespace),
+                    name: &entry.ancestor_ref.name,
+                });
+                if let Some(why) = why {
+                    entry
+                        .conditions
+                        .iter_mut()
+                        .for_each(|it| deny(it, (&why.0, why.1)));
+                }
+            }
         }
-        if condition.is_problem() {
-            condition.message = format!("{}; {why}", condition.message).into();
-        } else {
-            condition.status = ConditionStatus::False;
-            condition.reason = Reason::UnsupportedValue;
-            condition.message = format!("{what}: {why}").into();
+        // They have no entries by Gateway.
+        Status::GatewayClass(_) | Status::Backend(_) => {
+            if let Some(why) = of_any() {
+                conditions(status)
+                    .into_iter()
+                    .for_each(|it| deny(it, (&why.0, why.1)));
+            }
         }
-        let message = std::mem::take(&mut condition.message);
-        condition.message = shortened(message);
     }
+}
+
+/// What happened, and why.
+fn refusal<'w>(gateway: &ObjectName, why: &'w str) -> (String, &'w str) {
+    let what =
+        format!("a proxy of Gateway {gateway} rejected this version and keeps the previous one");
+    (what, why)
+}
+
+/// The object that an entry of a status is about.
+struct ParentObject<'a> {
+    kind: &'a str,
+    namespace: Option<&'a str>,
+    name: &'a str,
+}
+
+/// The ListenerSets that the entries of a status name.
+#[must_use]
+pub fn listener_sets_in(status: &Status, namespace: &str) -> Vec<ObjectName> {
+    match status {
+        Status::Route(status) => {
+            let parents = status.parents.iter().map(|it| &it.parent_ref);
+            let sets = parents.filter(|it| &*it.kind == ListenerSet::KIND);
+            let namespace_of =
+                |it: &ParentReference| it.namespace.as_deref().unwrap_or(namespace).to_owned();
+            sets.map(|it| ObjectName::new(&namespace_of(it), &it.name))
+                .collect()
+        }
+        Status::Policy(status) => {
+            let ancestors = status.ancestors.iter().map(|it| &it.ancestor_ref);
+            let sets = ancestors.filter(|it| it.kind == ListenerSet::KIND);
+            sets.map(|it| ObjectName::new(&it.namespace, &it.name))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Sets that the object is not accepted. What keeps it from being accepted anyway, of the previous
+/// version or because there is none, stays and gets the reason.
+fn deny(condition: &mut Condition, (what, why): (&str, &str)) {
+    if condition.kind != ConditionType::Accepted {
+        return;
+    }
+    if condition.is_problem() {
+        condition.message = format!("{}; {why}", condition.message).into();
+    } else {
+        condition.status = ConditionStatus::False;
+        condition.reason = Reason::UnsupportedValue;
+        condition.message = format!("{what}: {why}").into();
+    }
+    let message = std::mem::take(&mut condition.message);
+    condition.message = shortened(message);
 }
 
 /// The conditions of the object, or of each of its entries.

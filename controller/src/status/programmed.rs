@@ -5,6 +5,7 @@
 //! leader knows no proxies yet, and must not revoke anything because of that.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::Value;
 use translate::status::shortened;
@@ -21,6 +22,8 @@ pub struct AckCount {
     pub accepted: usize,
     /// Why a proxy rejected it, if one did.
     pub refused: Option<String>,
+    /// Its port, if the Gateway's Service does not lead to it.
+    pub missing_port: Option<u16>,
 }
 
 /// The deployment state of a Gateway.
@@ -31,6 +34,8 @@ pub enum Deployment {
     Unknown,
     /// All objects are applied.
     Done,
+    /// All objects are applied, and those of an earlier version still run; why.
+    Unfinished(String),
     /// It cannot be applied; with advice.
     Refused(String),
 }
@@ -40,6 +45,8 @@ pub enum Deployment {
 pub struct ProgrammedInputs<'a> {
     /// Deployment of the listeners' Gateway.
     pub deployment: &'a Deployment,
+    /// Whether no proxy of the Gateway has been connected for [`ABSENCE`].
+    pub are_proxies_gone: bool,
     /// Acknowledgements of the object's listeners, and of its ListenerSets for a Gateway: by name
     /// for its own, by key for others.
     pub listeners: &'a BTreeMap<String, AckCount>,
@@ -49,6 +56,7 @@ pub struct ProgrammedInputs<'a> {
 
 /// Adds the inputs to the status of a Gateway or ListenerSet; leaves others unchanged.
 pub fn compose(status: &mut Status, inputs: ProgrammedInputs<'_>) {
+    let is_gateway = matches!(status, Status::Gateway(_));
     let (conditions, listeners) = match status {
         Status::Gateway(status) => (&mut status.conditions, &mut status.listeners),
         Status::ListenerSet(status) => (&mut status.conditions, &mut status.listeners),
@@ -61,8 +69,45 @@ pub fn compose(status: &mut Status, inputs: ProgrammedInputs<'_>) {
     // For a Gateway whose own listeners are all invalid, those of its sets count.
     let whole = best(inputs.listeners.values());
     for condition in &mut *conditions {
-        evaluate(condition, inputs.deployment, &whole, before.as_ref());
+        evaluate(condition, inputs, &whole, before.as_ref());
     }
+    if is_gateway {
+        report_deployment(conditions, inputs);
+    }
+}
+
+/// That the last changes are not deployed, whether or not requests are served without them. What is
+/// not known yet stays as it was.
+fn report_deployment(conditions: &mut Vec<Condition>, inputs: ProgrammedInputs<'_>) {
+    let generation = conditions.first().map(|it| it.observed_generation);
+    let generation = generation.unwrap_or_default();
+    let why = match inputs.deployment {
+        Deployment::Refused(why) => why.clone(),
+        Deployment::Unknown => match failure_of(inputs.present, generation) {
+            Some(why) => why,
+            None => return,
+        },
+        Deployment::Done | Deployment::Unfinished(_) => return,
+    };
+    conditions.push(Condition {
+        kind: ConditionType::DeploymentFailed,
+        status: ConditionStatus::True,
+        reason: Reason::DeploymentFailed,
+        message: why.into(),
+        observed_generation: generation,
+        field: None,
+        blame: Blame::Own,
+    });
+}
+
+/// The failure in the status in the cluster, if it is of this generation.
+fn failure_of(present: &Value, generation: i64) -> Option<String> {
+    let mut conditions = present.get("conditions")?.as_array()?.iter();
+    let kind = ConditionType::DeploymentFailed.to_string();
+    let found = conditions.find(|it| it.get("type").and_then(Value::as_str) == Some(&kind))?;
+    let is_current = found.get("observedGeneration")?.as_i64() == Some(generation);
+    let why = found.get("message")?.as_str()?;
+    is_current.then(|| why.to_owned())
 }
 
 fn compose_listener(listener: &mut ListenerStatus, inputs: ProgrammedInputs<'_>) {
@@ -75,76 +120,116 @@ fn compose_listener(listener: &mut ListenerStatus, inputs: ProgrammedInputs<'_>)
     });
     let before = present.and_then(PreviousCondition::of);
     for condition in &mut listener.conditions {
-        evaluate(condition, inputs.deployment, acks, before.as_ref());
+        evaluate(condition, inputs, acks, before.as_ref());
     }
 }
 
 /// One working listener makes a Gateway programmed: the others report their own problems.
 fn best<'a>(tallies: impl Iterator<Item = &'a AckCount>) -> AckCount {
-    let rank = |it: &&AckCount| (it.refused.is_none(), it.accepted, it.connected);
+    let rank = |it: &&AckCount| {
+        let is_reachable = it.missing_port.is_none();
+        (
+            it.refused.is_none() && is_reachable,
+            it.accepted,
+            it.connected,
+        )
+    };
     tallies.max_by_key(rank).cloned().unwrap_or_default()
 }
 
 /// Decides whether the translator's `Programmed=True` holds.
 fn evaluate(
     condition: &mut Condition,
-    deployment: &Deployment,
+    inputs: ProgrammedInputs<'_>,
     acks: &AckCount,
     before: Option<&PreviousCondition>,
 ) {
     if condition.kind != ConditionType::Programmed {
         return;
     }
-    if let (Deployment::Refused(why), Reason::AddressNotAssigned) = (deployment, condition.reason) {
+    let failure = match inputs.deployment {
+        Deployment::Refused(why) => Some(why),
+        _ => None,
+    };
+    if let (Some(why), Reason::AddressNotAssigned) = (failure, condition.reason) {
         // It is the cause of the missing address, and has advice.
-        return set(
-            condition,
-            ConditionStatus::False,
-            Reason::Invalid,
-            why.clone(),
-        );
+        return deny(condition, Reason::Invalid, why.clone());
     }
     if condition.is_problem() {
         return;
     }
-    let AckCount {
-        connected,
-        accepted,
-        refused,
-    } = acks;
-    let of_all = |count: usize| match connected {
-        1 => format!("{count} of 1 proxy"),
-        _ => format!("{count} of {connected} proxies"),
-    };
-    if let Some(why) = refused {
+    if let Some(why) = &acks.refused {
         let text = format!("a proxy rejected this version and keeps the previous one: {why}");
-        return set(condition, ConditionStatus::False, Reason::Invalid, text);
+        return deny(condition, Reason::Invalid, text);
     }
-    if *accepted > 0 {
-        condition.message = format!("requests are served by {}", of_all(*accepted)).into();
+    if let Some(port) = acks.missing_port {
+        let text = format!("the Gateway's Service does not have port {port}");
+        return match failure {
+            Some(why) => deny(condition, Reason::Invalid, format!("{text}: {why}")),
+            None => deny(condition, Reason::Pending, format!("{text} yet")),
+        };
+    }
+    let message = if acks.accepted > 0 {
+        Some(format!(
+            "requests are served by {}",
+            acks.of_all(acks.accepted)
+        ))
+    } else {
+        let before = before.filter(|it| it.holds_for(condition.observed_generation));
+        let before = before.filter(|_| !inputs.are_proxies_gone);
+        before.map(|it| it.without_note().to_owned())
+    };
+    if let Some(message) = message {
+        let note = match inputs.deployment {
+            Deployment::Refused(why) => format!("{NOT_DEPLOYED}{why}"),
+            Deployment::Unfinished(why) => format!("{UNFINISHED}{why}"),
+            Deployment::Unknown | Deployment::Done => String::new(),
+        };
+        condition.message = format!("{message}{note}").into();
         return;
     }
-    // First, since a Gateway that could not be deployed never worked.
-    if let Deployment::Refused(why) = deployment {
-        set(
-            condition,
-            ConditionStatus::False,
-            Reason::Invalid,
-            why.clone(),
-        );
+    if let Some(why) = failure {
+        deny(condition, Reason::Invalid, why.clone());
         condition.blame = Blame::Own;
         return;
     }
-    if let Some(before) = before.filter(|it| it.holds_for(condition.observed_generation)) {
-        condition.message = before.message.clone().into();
-        return;
+    let (reason, text) = pending(inputs, acks);
+    deny(condition, reason, text);
+}
+
+/// Why nothing is served yet, or any more.
+fn pending(inputs: ProgrammedInputs<'_>, acks: &AckCount) -> (Reason, String) {
+    match (inputs.deployment, acks.connected) {
+        (_, 0) if inputs.are_proxies_gone => {
+            let minutes = ABSENCE.as_secs() / 60;
+            let text = format!(
+                "no proxy has been connected for {minutes} minutes: see the pods of the Gateway"
+            );
+            (Reason::NoResources, text)
+        }
+        (Deployment::Unknown, 0) => (Reason::Pending, "the workload is being deployed".to_owned()),
+        (_, 0) => {
+            let text = "no proxy is connected yet: see the pods of the Gateway";
+            (Reason::Pending, text.to_owned())
+        }
+        _ => (
+            Reason::Pending,
+            format!("{} have this version", acks.of_all(0)),
+        ),
     }
-    let text = match (deployment, connected) {
-        (Deployment::Unknown, 0) => "the workload is being deployed".to_owned(),
-        (_, 0) => "no proxy is connected yet: see the pods of the Gateway".to_owned(),
-        _ => format!("{} have this version", of_all(0)),
-    };
-    set(condition, ConditionStatus::False, Reason::Pending, text);
+}
+
+impl AckCount {
+    fn of_all(&self, count: usize) -> String {
+        match self.connected {
+            1 => format!("{count} of 1 proxy"),
+            all => format!("{count} of {all} proxies"),
+        }
+    }
+}
+
+fn deny(condition: &mut Condition, reason: Reason, message: String) {
+    set(condition, ConditionStatus::False, reason, message);
 }
 
 fn set(condition: &mut Condition, status: ConditionStatus, reason: Reason, message: String) {
@@ -175,7 +260,23 @@ impl PreviousCondition {
     fn holds_for(&self, generation: i64) -> bool {
         self.generation == generation
     }
+
+    /// The message without what it said about the deployment.
+    fn without_note(&self) -> &str {
+        let ends = [NOT_DEPLOYED, UNFINISHED].map(|note| self.message.find(note));
+        let end = ends.into_iter().flatten().min();
+        end.and_then(|it| self.message.get(..it))
+            .unwrap_or(&self.message)
+    }
 }
+
+/// How long no proxy is connected before a Gateway is not programmed any more: 5 min. Proxies start
+/// within seconds, reconnect within a minute, and serve meanwhile.
+pub const ABSENCE: Duration = Duration::from_mins(5);
+/// Before the reason why the last changes are not deployed.
+const NOT_DEPLOYED: &str = "; the last changes are not deployed: ";
+/// Before what is still to be done.
+const UNFINISHED: &str = "; ";
 
 #[cfg(test)]
 mod tests;

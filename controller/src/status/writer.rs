@@ -10,22 +10,27 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Api, Client};
-use tokio::task::{JoinSet, yield_now};
+use tokio::task::yield_now;
 use tokio::time::{Instant, interval_at, timeout};
 use tracing::{debug, info, warn};
 use translate::ObjectRef;
 use translate::api::{self, Resource as _};
-use xds::model::{Kind, ObjectName, ResourceKey};
+use translate::status::Status;
+use xds::model::{BindKey, Kind, ObjectName, ResourceKey};
 
 use super::merge::{Author, NameUse};
 use super::metrics::StatusMetrics;
-use super::plan::{StatusInputs, Write, plan};
+use super::plan::{StatusInputs, Write, listener_sets_in, plan};
 use super::policy_warnings::PolicyWarnings;
+use super::presence::Presence;
 use super::programmed::{AckCount, Deployment};
 use super::refusal::{Events, ReportedRejections, object_of};
+use crate::deploy::ports::Port;
 use crate::leadership::Leadership;
 use crate::outputs::{Acknowledgements, Outputs};
-use crate::queue::{NextAction, Outcome, Queue, outcome_of, until};
+use crate::queue::{
+    NextAction, Outcome, Panic, Queue, QueueMeasures, Tasks, WriterMeasures, outcome_of, until,
+};
 use crate::stopping::Stopping;
 
 /// Compares statuses with the API server's, and writes the differences.
@@ -35,14 +40,16 @@ pub struct StatusWriter {
     controller_name: String,
     events: Events,
     metrics: StatusMetrics,
+    measures: WriterMeasures,
     queue: Queue,
-    in_flight: JoinSet<(ObjectRef, Outcome)>,
+    in_flight: Tasks<Outcome>,
     /// The last acknowledgements of each Gateway's proxies.
     acknowledgements: BTreeMap<ObjectName, Arc<Acknowledgements>>,
     /// Why proxies reject an object's resources.
     refused: BTreeMap<ObjectRef, BTreeMap<ObjectName, String>>,
     reported: ReportedRejections,
     warnings: PolicyWarnings,
+    presence: Presence,
 }
 
 impl StatusWriter {
@@ -54,7 +61,9 @@ impl StatusWriter {
         controller_name: &str,
         events: Events,
         metrics: StatusMetrics,
+        measures: &QueueMeasures,
     ) -> Self {
+        let measures = measures.of("status");
         Self {
             client,
             outputs,
@@ -62,11 +71,13 @@ impl StatusWriter {
             events,
             metrics,
             queue: Queue::default(),
-            in_flight: JoinSet::new(),
+            in_flight: Tasks::new(measures.clone()),
+            measures,
             acknowledgements: BTreeMap::new(),
             refused: BTreeMap::new(),
             reported: ReportedRejections::default(),
             warnings: PolicyWarnings::default(),
+            presence: Presence::default(),
         }
     }
 
@@ -91,6 +102,9 @@ impl StatusWriter {
             self.queue = Queue::default();
             self.warnings = PolicyWarnings::default();
             self.metrics.set_missing_targets(0);
+            self.measures.set_failing(0);
+            // Another leader saw who was connected meanwhile.
+            self.presence = Presence::default();
         }
     }
 
@@ -103,6 +117,8 @@ impl StatusWriter {
         loop {
             let wake_at = self.start_writes().await;
             self.metrics.set_backlog(self.queue.backlog());
+            self.measures.set_failing(self.queue.failing());
+            let absent_at = self.presence.next_change();
             tokio::select! {
                 objects = outputs.statuses.changed() => {
                     self.warn_about_policies(objects.iter());
@@ -116,12 +132,13 @@ impl StatusWriter {
                         self.acknowledged(gateway);
                     }
                 }
-                gateways = outputs.deployments.changed() => {
-                    for gateway in &gateways {
-                        self.push_gateway(gateway);
-                    }
+                gateways = outputs.deployments.changed() => self.push_gateways(&gateways),
+                gateways = outputs.service_ports.changed() => self.push_gateways(&gateways),
+                Some((object, result)) = self.in_flight.next() => self.done(&object, result),
+                () = until(absent_at) => {
+                    let gateways = self.presence.take_absent(Instant::now());
+                    self.push_gateways(&gateways);
                 }
-                Some(done) = self.in_flight.join_next() => self.done(done.ok()),
                 _ = comparison.tick() => self.compare_all(),
                 () = until(wake_at) => {}
             }
@@ -136,8 +153,13 @@ impl StatusWriter {
         for gateway in &gateways {
             self.acknowledged(gateway);
         }
-        let objects = self.outputs.observed.keys().into_iter().collect();
-        self.push(&objects);
+        let now = Instant::now();
+        for object in self.outputs.observed.keys() {
+            if object.kind == api::Gateway::KIND {
+                self.presence.gateway(&object.name, now);
+            }
+            self.queue.compare(&object, now);
+        }
     }
 
     fn push(&mut self, objects: &BTreeSet<ObjectRef>) {
@@ -167,19 +189,32 @@ impl StatusWriter {
     fn observed(&mut self, objects: &BTreeSet<ObjectRef>) {
         let now = Instant::now();
         for object in objects {
+            let is_gateway = object.kind == api::Gateway::KIND;
             match self.outputs.observed.get(object) {
-                Some(_) => self.queue.observed(object, now),
-                None => self.queue.forget(object),
+                Some(_) => {
+                    self.queue.observed(object, now);
+                    if is_gateway {
+                        self.presence.gateway(&object.name, now);
+                    }
+                }
+                None => {
+                    self.queue.forget(object);
+                    if is_gateway {
+                        self.presence.forget(&object.name);
+                    }
+                }
             }
         }
     }
 
-    fn push_gateway(&mut self, gateway: &ObjectName) {
-        let mut objects = BTreeSet::from([ObjectRef::of::<api::Gateway>(gateway)]);
-        let known = self.acknowledgements.get(gateway);
-        let listeners = known.into_iter().flat_map(|it| it.listeners.keys());
-        objects.extend(listeners.filter_map(object_of));
-        self.push(&objects);
+    /// Queues Gateways with their ListenerSets.
+    fn push_gateways(&mut self, gateways: &BTreeSet<ObjectName>) {
+        for gateway in gateways {
+            let mut objects = BTreeSet::from([ObjectRef::of::<api::Gateway>(gateway)]);
+            let listeners = self.outputs.listener_binds.of_gateway(gateway);
+            objects.extend(listeners.iter().filter_map(|(key, _)| object_of(key)));
+            self.push(&objects);
+        }
     }
 
     /// Queues the objects for which a Gateway's acknowledgements have changed.
@@ -192,6 +227,8 @@ impl StatusWriter {
             None => self.acknowledgements.remove(gateway),
         };
         let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+        self.presence
+            .connected(gateway, after.connected > 0, Instant::now());
         let mut objects = BTreeSet::from([ObjectRef::of::<api::Gateway>(gateway)]);
         let changed = changed_resources(&before, &after);
         objects.extend(changed.into_iter().filter_map(object_of));
@@ -238,9 +275,13 @@ impl StatusWriter {
                 NextAction::At(at) => return Some(at),
                 NextAction::Idle => return None,
             };
-            match self.plan(&object) {
-                Some((write, version)) => self.start(object, write, version),
-                None => self.unchanged(&object),
+            match self.in_flight.run(&object, || self.plan(&object)) {
+                Ok(Some((write, version))) => self.start(object, write, version),
+                Ok(None) => self.unchanged(&object),
+                Err(_) => {
+                    let now = Instant::now();
+                    self.queue.done(&object, Outcome::Refused, now);
+                }
             }
             taken += 1;
             // Comparing everything takes a while: yield.
@@ -259,17 +300,29 @@ impl StatusWriter {
     }
 
     fn plan(&self, object: &ObjectRef) -> Option<(Write, String)> {
+        #[cfg(test)]
+        tests::panic_if_wanted(object);
         let observed = self.outputs.observed.get(object)?;
         let translated = self.outputs.statuses.get(object);
         let (gateway, listeners) = self.listeners(object);
+        let now = Instant::now();
+        let are_gone = |it: &ObjectName| self.presence.is_absent(it, now);
+        let are_proxies_gone = gateway.as_ref().is_some_and(are_gone);
         let deployment = gateway.and_then(|it| self.outputs.deployments.get(&it));
-        let refused = self.refused.get(object);
+        let nothing = BTreeMap::new();
+        let refused = self.refused.get(object).unwrap_or(&nothing);
+        let gateways_of_sets = match &translated {
+            Some(status) if !refused.is_empty() => self.gateways_of_sets(object, status),
+            _ => BTreeMap::new(),
+        };
         let inputs = StatusInputs {
             observed: &observed,
             translated: translated.as_deref(),
             deployment: deployment.unwrap_or(Deployment::Unknown),
+            are_proxies_gone,
             listeners,
-            refused: refused.and_then(|it| it.values().next().cloned()),
+            refused,
+            gateways_of_sets,
             invalid: self
                 .outputs
                 .invalid
@@ -278,6 +331,7 @@ impl StatusWriter {
         };
         let author = Author {
             controller_name: &self.controller_name,
+            generation: observed.generation,
             now: Timestamp::now(),
             name: if self.outputs.claims.are_shared() {
                 NameUse::Shared
@@ -289,23 +343,37 @@ impl StatusWriter {
         Some((write, observed.resource_version.to_string()))
     }
 
+    fn gateways_of_sets(
+        &self,
+        object: &ObjectRef,
+        status: &Status,
+    ) -> BTreeMap<ObjectName, ObjectName> {
+        let sets = listener_sets_in(status, &object.name.namespace).into_iter();
+        let with_gateway = sets.filter_map(|set| {
+            let prefix = format!("{}/{set}/", api::ListenerSet::KIND);
+            let (gateway, _) = self.outputs.listener_binds.starting_with(&prefix)?;
+            Some((set, gateway))
+        });
+        with_gateway.collect()
+    }
+
     /// The Gateway of an object with listeners, and their acknowledgements.
     fn listeners(&self, object: &ObjectRef) -> (Option<ObjectName>, BTreeMap<String, AckCount>) {
+        let binds = &self.outputs.listener_binds;
         let own = format!("{}/{}/", object.kind, object.name);
-        if object.kind == api::Gateway::KIND {
-            let known = self.acknowledgements.get(&object.name);
+        let (gateway, listeners) = match &*object.kind {
             // With those of its ListenerSets.
-            let listeners = known.map(|known| listeners_of(known, "", &own));
-            return (Some(object.name.clone()), listeners.unwrap_or_default());
-        }
-        if object.kind != api::ListenerSet::KIND {
-            return (None, BTreeMap::new());
-        }
-        let found = self.acknowledgements.iter().find_map(|(gateway, known)| {
-            let listeners = listeners_of(known, &own, &own);
-            (!listeners.is_empty()).then(|| (Some(gateway.clone()), listeners))
-        });
-        found.unwrap_or_default()
+            api::Gateway::KIND => (object.name.clone(), binds.of_gateway(&object.name)),
+            api::ListenerSet::KIND => match binds.starting_with(&own) {
+                Some(found) => found,
+                None => return (None, BTreeMap::new()),
+            },
+            _ => return (None, BTreeMap::new()),
+        };
+        let known = self.acknowledgements.get(&gateway);
+        let ports = self.outputs.service_ports.get(&gateway);
+        let counts = ack_counts(&listeners, known.map(|it| &**it), ports.as_ref(), &own);
+        (Some(gateway), counts)
     }
 
     fn start(&mut self, object: ObjectRef, write: Write, version: String) {
@@ -319,27 +387,27 @@ impl StatusWriter {
         let client = self.client.clone();
         let outputs = Arc::clone(&self.outputs);
         let metrics = self.metrics.clone();
-        self.in_flight.spawn(async move {
+        let written = object.clone();
+        self.in_flight.start(object, async move {
+            let object = written;
             let outcome = send(client, &object, &write).await;
             metrics.count(outcome);
-            let outcome = match outcome {
+            match outcome {
                 Outcome::Conflict { .. } => {
                     let now = outputs.observed.get(&object);
                     let is_known = now.is_some_and(|it| *it.resource_version != *version);
                     Outcome::Conflict { is_known }
                 }
                 other => other,
-            };
-            (object, outcome)
+            }
         });
     }
 
-    fn done(&mut self, done: Option<(ObjectRef, Outcome)>) {
-        if let Some((object, outcome)) = done {
-            self.queue.done(&object, outcome, Instant::now());
-            if self.outputs.observed.get(&object).is_none() {
-                self.queue.forget(&object);
-            }
+    fn done(&mut self, object: &ObjectRef, result: Result<Outcome, Panic>) {
+        let outcome = result.unwrap_or(Outcome::Refused);
+        self.queue.done(object, outcome, Instant::now());
+        if self.outputs.observed.get(object).is_none() {
+            self.queue.forget(object);
         }
     }
 }
@@ -365,29 +433,33 @@ fn changed_resources<'a>(
     resources.filter(differs).collect()
 }
 
-/// The acknowledgements of the listeners whose keys start with `prefix`, by key without `own` at its
-/// start.
-fn listeners_of(known: &Acknowledgements, prefix: &str, own: &str) -> BTreeMap<String, AckCount> {
-    let first = ResourceKey {
-        kind: Kind::Listener,
-        key: prefix.into(),
-    };
-    let is_meant = |key: &&ResourceKey| key.kind == first.kind && key.key.starts_with(prefix);
-    let accepted = known.listeners.range(&first..).map(|(key, _)| key);
-    let refused = known.refused.range(&first..).map(|(key, _)| key);
-    let keys = (accepted.take_while(is_meant)).chain(refused.take_while(is_meant));
-    let bind = known.refused.iter().find(|(it, _)| it.kind == Kind::Bind);
-    let listeners = keys.map(|key| {
-        let refused = known.refused.get(key).or(bind.map(|(_, why)| why));
+/// The acknowledgements of listeners, by key without `own` at its start. The rejection of a bind
+/// concerns the listeners on it.
+fn ack_counts(
+    listeners: &[(ResourceKey, BindKey)],
+    known: Option<&Acknowledgements>,
+    ports: Option<&BTreeSet<Port>>,
+    own: &str,
+) -> BTreeMap<String, AckCount> {
+    let counts = listeners.iter().map(|(key, bind)| {
+        let bind = ResourceKey {
+            kind: Kind::Bind,
+            key: bind.as_str().into(),
+        };
+        let refused = known.and_then(|it| it.refused.get(key).or(it.refused.get(&bind)));
+        let accepted = known.and_then(|it| it.listeners.get(key)).copied();
+        let port = Port::of(&bind);
+        let missing = port.filter(|port| ports.is_some_and(|it| !it.contains(port)));
         let acks = AckCount {
-            connected: known.connected,
-            accepted: known.listeners.get(key).copied().unwrap_or(0),
+            connected: known.map_or(0, |it| it.connected),
+            accepted: accepted.unwrap_or(0),
             refused: refused.cloned(),
+            missing_port: missing.map(|it| it.number),
         };
         let name = key.key.strip_prefix(own).unwrap_or(&key.key);
         (name.to_owned(), acks)
     });
-    listeners.collect()
+    counts.collect()
 }
 
 /// Discards the changes that `StatusWriter::lead` follows.
@@ -398,6 +470,7 @@ fn discard_changes(outputs: &Outputs) {
     outputs.observed.discard_changes();
     outputs.acknowledgements.discard_changes();
     outputs.deployments.discard_changes();
+    outputs.service_ports.discard_changes();
 }
 
 /// Sends one write. After a timeout it is unknown whether it was applied: the version in the patch
@@ -425,11 +498,11 @@ async fn send(client: Client, object: &ObjectRef, write: &Write) -> Outcome {
     let outcome = outcome_of(&error);
     match outcome {
         Outcome::Conflict { .. } => debug!(%object, "another client has changed the object"),
-        Outcome::Refused => warn!(
+        Outcome::Refused | Outcome::Failed => warn!(
             %object,
             %error,
-            "the API server rejected the status: check the controller's RBAC rules and the version \
-             of the CRDs"
+            "the API server rejected the status; retrying: check the controller's RBAC rules and the \
+             version of the CRDs"
         ),
         _ => warn!(%object, %error, "cannot write the status yet; retrying"),
     }

@@ -47,6 +47,8 @@ struct State {
     objects: BTreeMap<ApiPath, Value>,
     version: u64,
     faults: VecDeque<Fault>,
+    /// Writes of paths that contain a text are answered with a code.
+    refused: Vec<(String, u16)>,
     requests: Vec<Request>,
     watches: Vec<(ApiPath, mpsc::UnboundedSender<Bytes>)>,
     history: Vec<(u64, ApiPath, Bytes)>,
@@ -73,6 +75,11 @@ impl ApiServer {
     /// The next writes fail, one for each fault.
     pub(crate) fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
         self.state().faults.extend(faults);
+    }
+
+    /// Every write of a path that contains this text is answered with this code.
+    pub(crate) fn refuse(&self, path: &str, code: u16) {
+        self.state().refused.push((path.to_owned(), code));
     }
 
     /// Faults that were not used up.
@@ -138,7 +145,9 @@ impl ApiServer {
             state.in_flight -= 1;
             let fault = match head.method {
                 Method::GET => None,
-                _ => state.faults.pop_front(),
+                _ => state
+                    .refusal_of(head.uri.path())
+                    .or_else(|| state.faults.pop_front()),
             };
             let (code, value) = match fault {
                 Some(Fault::Refused(code, seconds)) => refusal(code, "injected fault", seconds),
@@ -168,6 +177,12 @@ impl ApiServer {
 }
 
 impl State {
+    fn refusal_of(&self, path: &str) -> Option<Fault> {
+        let mut refused = self.refused.iter();
+        let (_, code) = refused.find(|(text, _)| path.contains(text))?;
+        Some(Fault::Refused(*code, 0))
+    }
+
     fn answer(
         &mut self,
         method: &Method,
@@ -229,7 +244,12 @@ impl State {
             return refusal(409, "conflict with another field manager", 0);
         }
         merge(&mut object, &parse(body));
-        object["metadata"]["managedFields"] = json!([{"manager": manager, "operation": "Apply"}]);
+        let managers = object["metadata"]["managedFields"].as_array();
+        let others = managers.into_iter().flatten();
+        let others = others.filter(|it| !it["subresource"].is_null());
+        let mut managers = vec![json!({"manager": manager, "operation": "Apply"})];
+        managers.extend(others.cloned());
+        object["metadata"]["managedFields"] = managers.into();
         (code, self.store(&path.object(), object))
     }
 

@@ -176,6 +176,9 @@ impl Translation {
         let infrastructure = delta.infrastructure.into_iter();
         let infrastructure = infrastructure.map(|(gateway, it)| (gateway, it.map(Arc::new)));
         self.staged.infrastructure.extend(infrastructure);
+        for change in &delta.resources {
+            self.outputs.listener_binds.take(change);
+        }
         let resources = self.encode(delta.resources);
         let members = delta.views.into_iter().flat_map(|(gateway, change)| {
             let joined = change.joined.into_iter().map(|key| (key, Member::Joined));

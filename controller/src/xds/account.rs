@@ -7,10 +7,17 @@ use translate::naming::child_name;
 use xds::model::ObjectName;
 
 use crate::change_tracker::ChangeTracker;
+use crate::outputs::Outputs;
 
-/// The Gateway of a service account, if this controller serves it.
+/// The Gateway that a service account was made for, if this controller serves it.
 #[must_use]
-pub fn gateway_of(
+pub fn gateway_of(account: &ObjectName, outputs: &Outputs) -> Option<ObjectName> {
+    let gateway = gateway_by_name(account, &outputs.infrastructure)?;
+    let uid = outputs.gateways.get(&gateway)?.uid;
+    outputs.accounts.is_of(account, &uid).then_some(gateway)
+}
+
+fn gateway_by_name(
     account: &ObjectName,
     infrastructure: &ChangeTracker<ObjectName, Arc<Infrastructure>>,
 ) -> Option<ObjectName> {
@@ -33,13 +40,23 @@ pub(super) const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outputs::ExistingGateway;
 
-    fn board(gateways: &[&ObjectName]) -> ChangeTracker<ObjectName, Arc<Infrastructure>> {
-        let board = ChangeTracker::default();
+    /// With the accounts of these Gateways, whose UIDs are their names.
+    fn outputs(gateways: &[&ObjectName]) -> Outputs {
+        let outputs = Outputs::default();
         for gateway in gateways.iter().copied() {
-            board.set(gateway, Some(Arc::default()));
+            outputs.infrastructure.set(gateway, Some(Arc::default()));
+            let existing = ExistingGateway {
+                uid: (&*gateway.name).into(),
+                class: None,
+            };
+            outputs.gateways.set(gateway, Some(existing));
+            let account = ObjectName::new(&gateway.namespace, &child_name(&gateway.name));
+            let owner = Some(gateway.name.to_string());
+            outputs.accounts.set(&account, owner);
         }
-        board
+        outputs
     }
 
     #[test]
@@ -48,12 +65,22 @@ mod tests {
             ObjectName::new("a", "web"),
             ObjectName::new("a", &"l".repeat(200)),
         );
-        let board = board(&[&web, &long]);
-        assert_eq!(gateway_of(&web, &board), Some(web.clone()));
+        let outputs = outputs(&[&web, &long]);
+        assert_eq!(gateway_of(&web, &outputs), Some(web.clone()));
         let short = ObjectName::new("a", &child_name(&long.name));
-        assert_eq!(gateway_of(&short, &board), Some(long.clone()));
-        assert_eq!(gateway_of(&ObjectName::new("b", "web"), &board), None);
-        assert_eq!(gateway_of(&ObjectName::new("a", "default"), &board), None);
-        assert_eq!(gateway_of(&long, &board), None, "no account is called so");
+        assert_eq!(gateway_of(&short, &outputs), Some(long.clone()));
+        assert_eq!(gateway_of(&ObjectName::new("b", "web"), &outputs), None);
+        assert_eq!(gateway_of(&ObjectName::new("a", "default"), &outputs), None);
+        assert_eq!(gateway_of(&long, &outputs), None, "no account is called so");
+    }
+
+    #[test]
+    fn an_account_that_the_deployer_did_not_make_for_the_gateway_is_none_of_it() {
+        let web = ObjectName::new("a", "web");
+        let outputs = outputs(&[&web]);
+        for owner in [None, Some("an earlier one".to_owned())] {
+            outputs.accounts.set(&web, owner);
+            assert_eq!(gateway_of(&web, &outputs), None);
+        }
     }
 }

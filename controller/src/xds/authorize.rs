@@ -61,14 +61,14 @@ impl Authorizer {
             let text = format!("this replica may be outdated: {isolated}; connect to another one");
             return Err(AuthorizeError::Unknown(text));
         }
-        if let Some(gateway) = gateway_of(&bearer.account, &self.outputs.infrastructure) {
+        if let Some(gateway) = gateway_of(&bearer.account, &self.outputs) {
             let pod = bearer.pod;
             return Ok(ProxyIdentity { gateway, pod });
         }
         let account = bearer.account;
         Err(AuthorizeError::Forbidden(format!(
-            "the service account {account} belongs to no Gateway of this controller; a proxy runs \
-             with the one that the controller made for its Gateway"
+            "the service account {account} was not made for a Gateway of this controller; a proxy \
+             runs with the one that the controller made for its Gateway: delete one of another origin"
         )))
     }
 

@@ -21,7 +21,7 @@ use crate::args::{Cli, Command};
 use crate::context::Context;
 use crate::leadership::{Election, Leadership};
 use crate::metrics::Metrics;
-use crate::outputs::Outputs;
+use crate::outputs::{ExistingGateway, Outputs};
 use crate::stopping::{Stop, Stopping};
 
 pub(super) struct Cluster {
@@ -73,6 +73,12 @@ impl Cluster {
     pub(super) fn outputs() -> Arc<Outputs> {
         let outputs = Arc::new(Outputs::default());
         outputs.infrastructure.set(&web(), Some(Arc::default()));
+        let gateway = ExistingGateway {
+            uid: "uid-of-web".into(),
+            class: None,
+        };
+        outputs.gateways.set(&web(), Some(gateway));
+        outputs.accounts.set(&web(), Some("uid-of-web".to_owned()));
         outputs.published.publish(Publication::default());
         outputs.gateways_known.send_replace(true);
         outputs

@@ -22,6 +22,8 @@ pub enum Reason {
     Conflicted,
     /// Not in Gateway API, which only names the condition.
     DefaultGateway,
+    /// Not in Gateway API, as its condition.
+    DeploymentFailed,
     /// Not in Gateway API: the routes of a Gateway exceed its budget.
     GatewayFull,
     HostnameConflict,
@@ -41,6 +43,7 @@ pub enum Reason {
     NoConflicts,
     NoMatchingListenerHostname,
     NoMatchingParent,
+    NoResources,
     NoValidCACertificate,
     NotAllowed,
     NotAllowedByListeners,

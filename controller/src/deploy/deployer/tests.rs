@@ -1,5 +1,8 @@
 //! On paused time, with an API server in this process.
 
+mod mistakes;
+mod workload;
+
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use translate::api::GatewayAddress;
@@ -8,6 +11,8 @@ use translate::{AssignedAddresses, Infrastructure};
 use super::*;
 use crate::deploy::ports::{Port, Transport};
 use crate::leadership::Election;
+use crate::metrics::Metrics;
+use crate::outputs::ExistingGateway;
 use crate::stopping::Stop;
 use crate::testing::{ApiServer, Fault};
 
@@ -15,11 +20,13 @@ const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/infra/deployments/edge";
 const DAEMON_SET: &str = "/apis/apps/v1/namespaces/infra/daemonsets/edge";
 const SERVICE: &str = "/api/v1/namespaces/infra/services/edge";
 const ACCOUNT: &str = "/api/v1/namespaces/infra/serviceaccounts/edge";
+const CONFIG_MAP: &str = "/api/v1/namespaces/infra/configmaps/edge";
 
 struct Scene {
     server: ApiServer,
     outputs: Arc<Outputs>,
     election: Election,
+    registry: Metrics,
     _stop: Stop,
 }
 
@@ -31,6 +38,7 @@ impl Scene {
         for (path, object) in objects {
             server.put(path, object.clone());
         }
+        let registry = Metrics::default();
         let (election, leadership) = Leadership::new();
         let (stop, stopping) = Stopping::new();
         outputs.authorities.send_replace("one".into());
@@ -45,13 +53,16 @@ impl Scene {
             },
             is_encrypted: true,
         };
-        let deployer = Deployer::new(server.client(), Arc::clone(&outputs), settings);
+        let measures = QueueMeasures::new(&registry);
+        let client = server.client();
+        let deployer = Deployer::new(client, Arc::clone(&outputs), settings, &measures);
         tokio::spawn(deployer.run(leadership, stopping));
         election.set(true);
         Self {
             server,
             outputs,
             election,
+            registry,
             _stop: stop,
         }
     }
@@ -63,17 +74,41 @@ impl Scene {
         scene
     }
 
-    /// A Gateway of this UID.
+    /// The Gateway infra/edge of this UID.
     fn want(&self, uid: &str, infrastructure: Infrastructure) {
+        self.want_named(&edge(), uid, infrastructure);
+    }
+
+    fn want_named(&self, name: &ObjectName, uid: &str, infrastructure: Infrastructure) {
         let (transport, number) = (Transport::Tcp, 80);
         let ports = BTreeSet::from([Port { transport, number }]);
         self.outputs
             .gateways
-            .set(&edge(), Some(present(uid, &infrastructure.class)));
-        self.outputs.ports.set(&edge(), Some(ports));
+            .set(name, Some(present(uid, &infrastructure.class)));
+        self.outputs.ports.set(name, Some(ports));
         self.outputs
             .infrastructure
-            .set(&edge(), Some(Arc::new(infrastructure)));
+            .set(name, Some(Arc::new(infrastructure)));
+    }
+
+    /// Creates parameters, and a Gateway infra/edge that uses them.
+    fn want_with(&self, spec: &Value) {
+        let parameters = ObjectName::new("infra", "nodes");
+        let infrastructure = Infrastructure {
+            parameters: Some(parameters.clone()),
+            ..Infrastructure::default()
+        };
+        let spec = Some(Arc::new(spec.clone()));
+        self.outputs.parameters.set(&parameters, spec);
+        self.want("uid-1", infrastructure);
+    }
+
+    /// Why the Gateway is not deployed.
+    fn refusal(&self) -> String {
+        match self.deployment() {
+            Some(Deployment::Refused(why)) => why,
+            other => panic!("{other:?}"),
+        }
     }
 
     fn deployment(&self) -> Option<Deployment> {
@@ -201,35 +236,6 @@ async fn deployment_waits_for_the_removal_of_a_deleted_gateways_objects() {
     assert_eq!(scene.deployment(), Some(Deployment::Done));
     let service = scene.server.get(SERVICE).expect("a Service");
     assert_eq!(service["metadata"]["ownerReferences"][0]["uid"], "uid-2");
-}
-
-#[tokio::test(start_paused = true)]
-async fn changing_the_workload_kind_replaces_the_workload() {
-    let scene = Scene::begin().await;
-    let parameters = ObjectName::new("infra", "nodes");
-    let with_parameters = || Infrastructure {
-        parameters: Some(parameters.clone()),
-        ..Infrastructure::default()
-    };
-    scene.want("uid-1", with_parameters());
-    settle().await;
-    assert!(
-        scene.server.get(DEPLOYMENT).is_some(),
-        "there are no such parameters yet"
-    );
-    let spec = json!({"workload": "DaemonSet"});
-    scene
-        .outputs
-        .parameters
-        .set(&parameters, Some(Arc::new(spec)));
-    settle().await;
-    assert!(scene.server.get(DAEMON_SET).is_some());
-    assert!(scene.server.get(DEPLOYMENT).is_none());
-    // Deleted parameters change nothing.
-    let before = scene.writes();
-    scene.outputs.parameters.set(&parameters, None);
-    sleep(Duration::from_secs(700)).await;
-    assert_eq!(scene.writes(), before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -400,12 +406,12 @@ async fn deployment_recovers_from_api_server_errors() {
     sleep(Duration::from_mins(1)).await;
     assert_eq!(scene.deployment(), Some(Deployment::Done));
     assert_eq!(scene.server.faults_left(), 0);
-    // A permanent rejection is reported, and retried later.
-    scene.server.fail([Fault::Refused(422, 0)]);
+    // A rejection is reported at once, and retried.
+    scene.server.fail([Fault::Refused(422, 0); 4]);
     scene.outputs.authorities.send_replace("other".into());
     settle().await;
     assert!(matches!(scene.deployment(), Some(Deployment::Refused(_))));
-    sleep(Duration::from_secs(700)).await;
+    sleep(Duration::from_mins(1)).await;
     assert_eq!(scene.deployment(), Some(Deployment::Done));
 }
 

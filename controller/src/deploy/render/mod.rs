@@ -13,7 +13,10 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::api::core::v1::{ConfigMap, PodTemplateSpec, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use serde_path_to_error::Segment;
 use translate::Infrastructure;
 use translate::api::ROUTABLE_IN_CLUSTER;
 use xds::model::ObjectName;
@@ -42,6 +45,8 @@ pub struct RenderInput {
     pub enforces_restricted: bool,
     /// Whether its Deployment is autoscaled.
     pub is_autoscaled: bool,
+    /// Whether another Gateway's Service has the usual name of its metrics Service.
+    pub is_metrics_name_taken: bool,
 }
 
 impl RenderInput {
@@ -78,8 +83,8 @@ pub struct Defaults {
 pub struct Rendered {
     /// Kind and name of the object.
     pub child: Child,
-    /// The object in JSON.
-    pub object: Value,
+    /// The object in JSON, or what is wrong with its overlay.
+    pub object: Result<Value, String>,
 }
 
 /// The objects of a Gateway, in the order of application. A Gateway without ports has no Service
@@ -88,63 +93,85 @@ pub struct Rendered {
 pub fn render(input: &RenderInput, defaults: &Defaults) -> Vec<Rendered> {
     let overlays = &input.parameters.overlays;
     let name = labels::child_name(&input.name.name);
-    let mut objects = vec![
-        finished(
-            input,
-            ChildKind::ServiceAccount,
-            &account(input, &name),
-            &overlays.service_account,
-        ),
-        finished(
-            input,
-            ChildKind::ConfigMap,
-            &config_map(input, defaults, &name),
-            &overlays.config_map,
-        ),
-    ];
+    let account = account(input, &name);
+    let config_map = config_map(input, defaults, &name);
+    let changes = ("serviceAccount", &overlays.service_account);
+    let mut objects = vec![finished(
+        input,
+        ChildKind::ServiceAccount,
+        &account,
+        changes,
+    )];
+    let changes = ("configMap", &overlays.config_map);
+    objects.push(finished(input, ChildKind::ConfigMap, &config_map, changes));
     objects.push(match input.parameters.workload.unwrap_or_default() {
-        Workload::Deployment => finished(
-            input,
-            ChildKind::Deployment,
-            &deployment(input, defaults, &name),
-            &overlays.deployment,
-        ),
-        Workload::DaemonSet => finished(
-            input,
-            ChildKind::DaemonSet,
-            &daemon_set(input, defaults, &name),
-            &overlays.daemon_set,
-        ),
+        Workload::Deployment => {
+            let object = deployment(input, defaults, &name);
+            let changes = ("deployment", &overlays.deployment);
+            finished(input, ChildKind::Deployment, &object, changes)
+        }
+        Workload::DaemonSet => {
+            let object = daemon_set(input, defaults, &name);
+            let changes = ("daemonSet", &overlays.daemon_set);
+            finished(input, ChildKind::DaemonSet, &object, changes)
+        }
     });
     if !input.ports.is_empty() {
         let service = service::of_listeners(input);
-        objects.push(finished(
-            input,
-            ChildKind::Service,
-            &service,
-            &overlays.service,
-        ));
+        let changes = ("service", &overlays.service);
+        objects.push(finished(input, ChildKind::Service, &service, changes));
     }
     let metrics = service::of_metrics(input);
-    objects.push(finished(
-        input,
-        ChildKind::Service,
-        &metrics,
-        &overlays.metrics_service,
-    ));
+    let changes = ("metricsService", &overlays.metrics_service);
+    objects.push(finished(input, ChildKind::Service, &metrics, changes));
     objects
 }
 
-/// Applies the overlay to an object. Identifying fields stay whatever the overlay says.
-fn finished<T>(input: &RenderInput, kind: ChildKind, object: &T, changes: &Value) -> Rendered
+/// Applies the overlay to an object, whose field has this name. Identifying fields stay whatever the
+/// overlay says.
+fn finished<T>(
+    input: &RenderInput,
+    kind: ChildKind,
+    object: &T,
+    changes: (&str, &Value),
+) -> Rendered
 where
-    T: k8s_openapi::Metadata<Ty = ObjectMeta> + serde::Serialize,
+    T: k8s_openapi::Metadata<Ty = ObjectMeta> + Serialize + DeserializeOwned,
 {
-    let before = serde_json::to_value(object).unwrap_or_default();
-    let mut after = before.clone();
-    if changes.is_object() {
-        overlay::merge(&mut after, changes);
+    let name = object.metadata().name.clone().unwrap_or_default();
+    Rendered {
+        child: Child {
+            kind,
+            name: ObjectName::new(&input.name.namespace, &name),
+        },
+        object: with_overlay::<T>(input, kind, serde_json::to_value(object), changes),
     }
+}
+
+fn with_overlay<T: DeserializeOwned>(
+    input: &RenderInput,
+    kind: ChildKind,
+    object: serde_json::Result<Value>,
+    (field, changes): (&str, &Value),
+) -> Result<Value, String> {
+    let before = object.map_err(|error| format!("{kind:?} has no JSON form: {error}"))?;
+    let mut after = before.clone();
+    match changes {
+        Value::Null => {}
+        Value::Object(_) => overlay::merge(&mut after, changes),
+        _ => {
+            return Err(format!(
+                "the overlay overlays.{field} is not an object: write fields of a {kind:?}"
+            ));
+        }
+    }
+    check_types::<T>(&before, after.clone()).map_err(|error| {
+        format!(
+            "the overlay overlays.{field} makes {} invalid: {}; correct it in the GatewayParameters",
+            error.path(),
+            error.inner()
+        )
+    })?;
     for pointer in FIXED {
         let Some(value) = before.pointer(pointer) else {
             continue;
@@ -152,21 +179,49 @@ where
         put(&mut after, pointer, value);
     }
     for (label, value) in labels::selector(&input.name.name) {
-        after["metadata"]["labels"][&*label] = value.clone().into();
+        let label = label.replace('~', "~0").replace('/', "~1");
+        let value = Value::from(value);
+        put(&mut after, &format!("/metadata/labels/{label}"), &value);
         if kind.is_workload() {
-            after["spec"]["template"]["metadata"]["labels"][&*label] = value.into();
+            let pointer = format!("/spec/template/metadata/labels/{label}");
+            put(&mut after, &pointer, &value);
         }
     }
-    let name = object.metadata().name.clone().unwrap_or_default();
-    Rendered {
-        child: Child {
-            kind,
-            name: ObjectName::new(&input.name.namespace, &name),
-        },
-        object: after,
-    }
+    Ok(after)
 }
 
+/// Checks that every known field has a value of its type. A number may stand for a text: the API server
+/// takes one for a quantity, and tells where it does not. The kind is that of the object before.
+fn check_types<T: DeserializeOwned>(
+    before: &Value,
+    mut object: Value,
+) -> Result<(), serde_path_to_error::Error<serde_json::Error>> {
+    for field in ["apiVersion", "kind"] {
+        object[field] = before[field].clone();
+    }
+    for _ in 0..MAX_NUMBERS {
+        let Err(error) = serde_path_to_error::deserialize::<_, T>(&object) else {
+            return Ok(());
+        };
+        match at_path(&mut object, error.path()) {
+            Some(number @ Value::Number(_)) => *number = number.to_string().into(),
+            _ => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn at_path<'v>(object: &'v mut Value, path: &serde_path_to_error::Path) -> Option<&'v mut Value> {
+    path.iter()
+        .try_fold(object, |place, segment| match segment {
+            Segment::Map { key } => place.get_mut(key),
+            Segment::Seq { index } => place.get_mut(*index),
+            Segment::Enum { .. } | Segment::Unknown => None,
+        })
+}
+
+/// Numbers in an object that are checked as texts: 64. The API server checks the rest.
+const MAX_NUMBERS: usize = 64;
 /// Fields that overlays cannot change.
 const FIXED: [&str; 6] = [
     "/apiVersion",
@@ -177,13 +232,14 @@ const FIXED: [&str; 6] = [
     "/spec/selector",
 ];
 
+/// Sets a field by its JSON pointer, and makes what is above it an object.
 fn put(object: &mut Value, pointer: &str, value: &Value) {
     let mut place = object;
     for part in pointer.split('/').skip(1) {
         if !place.is_object() {
             *place = json!({});
         }
-        place = &mut place[part];
+        place = &mut place[part.replace("~1", "/").replace("~0", "~")];
     }
     *place = value.clone();
 }

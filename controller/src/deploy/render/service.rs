@@ -73,7 +73,7 @@ fn port(port: Port) -> ServicePort {
 
 /// The Service by which Prometheus discovers the proxies.
 pub(super) fn of_metrics(input: &RenderInput) -> Service {
-    let name = labels::service_name(&format!("{}-metrics", input.name.name));
+    let name = labels::metrics_service_name(&input.name.name, input.is_metrics_name_taken);
     Service {
         metadata: metadata(input, &name),
         spec: Some(ServiceSpec {

@@ -54,24 +54,73 @@ spec:
     let changed = render(&input, &defaults(true));
     let (plain, changed) = (&plain[2], &changed[2]);
     assert_eq!(plain.child, changed.child);
+    let of = |rendered: &Rendered| rendered.object.clone().expect("a valid overlay");
+    let (plain, changed) = (of(plain), of(changed));
     for field in ["name", "namespace", "ownerReferences"] {
-        assert_eq!(
-            plain.object["metadata"][field],
-            changed.object["metadata"][field]
-        );
+        assert_eq!(plain["metadata"][field], changed["metadata"][field]);
     }
-    assert_eq!(
-        plain.object["spec"]["selector"],
-        changed.object["spec"]["selector"]
-    );
-    let selected = &changed.object["spec"]["selector"]["matchLabels"];
+    assert_eq!(plain["spec"]["selector"], changed["spec"]["selector"]);
+    let selected = &changed["spec"]["selector"]["matchLabels"];
     for (label, value) in selected.as_object().expect("labels") {
-        assert_eq!(
-            changed.object["spec"]["template"]["metadata"]["labels"][label],
-            *value
-        );
-        assert_eq!(changed.object["metadata"]["labels"][label], *value);
+        let of_pods = &changed["spec"]["template"]["metadata"]["labels"];
+        assert_eq!(of_pods[label], *value);
+        assert_eq!(changed["metadata"]["labels"][label], *value);
     }
+}
+
+#[test]
+fn an_overlay_of_another_type_is_refused_by_its_field() {
+    for (overlay, expected) in [
+        (
+            "{metadata: {labels: app}}",
+            "makes metadata.labels invalid: invalid type: string \"app\", expected a map",
+        ),
+        (
+            "{spec: {template: {metadata: {labels: [app]}}}}",
+            "makes spec.template.metadata.labels invalid: invalid type: sequence",
+        ),
+        (
+            "{spec: {template: {spec: {containers: {name: a}}}}}",
+            "makes spec.template.spec.containers invalid: invalid type: map",
+        ),
+        (
+            "{spec: {template: {spec: {containers: [a]}}}}",
+            "makes spec.template.spec.containers[0] invalid: invalid type: string",
+        ),
+        ("{spec: {replicas: many}}", "makes spec.replicas invalid"),
+        ("{metadata: app}", "makes metadata invalid"),
+        ("app", "is not an object: write fields of a Deployment"),
+        ("[app]", "is not an object: write fields of a Deployment"),
+    ] {
+        let mut input = input(&documents(PLAIN));
+        input.parameters.overlays.deployment = serde_saphyr::from_str(overlay).expect("YAML");
+        let rendered = render(&input, &defaults(true));
+        let why = rendered[2].object.clone().expect_err(overlay);
+        let expected = format!("the overlay overlays.deployment {expected}");
+        assert!(why.starts_with(&expected), "{why}");
+        let others = rendered.iter().filter(|it| it.object.is_ok());
+        assert_eq!(others.count(), rendered.len() - 1);
+    }
+}
+
+/// The API server takes a number for a quantity, and knows fields that this version does not.
+#[test]
+fn quantities_as_numbers_and_new_fields_are_left_to_the_api_server() {
+    let overlay = "
+spec:
+  futureField: {a: 1}
+  template:
+    spec:
+      containers:
+      - {name: gateway, resources: {limits: {cpu: 2, memory: 1Gi}, requests: {cpu: 0.5}}}
+";
+    let mut input = input(&documents(PLAIN));
+    input.parameters.overlays.deployment = serde_saphyr::from_str(overlay).expect("YAML");
+    let rendered = render(&input, &defaults(true));
+    let object = rendered[2].object.clone().expect("a valid overlay");
+    let resources = &object["spec"]["template"]["spec"]["containers"][0]["resources"];
+    assert_eq!(resources["limits"]["cpu"], 2);
+    assert_eq!(object["spec"]["futureField"]["a"], 1);
 }
 
 const PLAIN: &str = "
@@ -91,7 +140,8 @@ fn outcome(text: &str) -> String {
     input.is_autoscaled = text.contains("#! autoscaled");
     let mut out = String::new();
     for rendered in render(&input, &defaults(is_encrypted)) {
-        let yaml = serde_saphyr::to_string(&rendered.object).expect("plain data");
+        let object = rendered.object.expect("a valid overlay");
+        let yaml = serde_saphyr::to_string(&object).expect("plain data");
         write!(out, "--- # {}\n{yaml}", rendered.child).expect("text");
     }
     out
@@ -153,5 +203,6 @@ fn input(documents: &[Value]) -> RenderInput {
             .unwrap_or_default(),
         enforces_restricted: level == "restricted",
         is_autoscaled: false,
+        is_metrics_name_taken: false,
     }
 }

@@ -9,6 +9,7 @@ const LATER: &str = "2026-11-24T03:00:00Z";
 fn author() -> Author<'static> {
     Author {
         controller_name: OURS,
+        generation: 100,
         now: LATER.parse().expect("a time"),
         name: NameUse::Own,
     }
@@ -71,6 +72,52 @@ fn the_transition_time_changes_only_with_the_status() {
     let desired = whole(json!({"conditions": [accepted("False", 2)]}));
     let expected = json!({"conditions": [since(accepted("False", 2), LATER)]});
     assert_eq!(patched(&present, &desired), expected);
+}
+
+/// As after a restoration from a backup, with a new object that begins with generation 1.
+#[test]
+fn a_status_of_a_generation_that_the_object_does_not_have_is_replaced() {
+    let author = Author {
+        generation: 3,
+        ..author()
+    };
+    let is_newer = |newest: i64| {
+        let present = json!({"conditions": [accepted("False", newest)]});
+        let desired = whole(json!({"conditions": [accepted("True", 2)]}));
+        let of_whole = compare(&present, &desired, author);
+        let present = json!({"parents": [parent(OURS, "edge", [accepted("False", newest)])]});
+        let desired = parents(vec![parent(OURS, "edge", [accepted("True", 2)])]);
+        let of_entries = compare(&present, &desired, author);
+        assert_eq!(
+            of_whole == Comparison::Newer,
+            of_entries == Comparison::Newer
+        );
+        of_whole == Comparison::Newer
+    };
+    assert!(is_newer(3));
+    assert!(!is_newer(40));
+    assert!(!is_newer(2));
+}
+
+#[test]
+fn conditions_of_ours_leave_room_for_those_of_others() {
+    let condition = |kind: &str| json!({"type": kind, "status": "True"});
+    let others = ["Theirs", "Mine"].map(condition);
+    let present = json!({"conditions": others});
+    let ours = OWN_CONDITIONS.map(condition);
+    let after = patched(&present, &whole(json!({"conditions": ours})));
+    let after = after["conditions"].as_array().expect("conditions").iter();
+    let kinds: Vec<_> = after
+        .map(|it| it["type"].as_str().expect("a type"))
+        .collect();
+    assert_eq!(kinds[..2], ["Theirs", "Mine"]);
+    assert_eq!(kinds[2..4], ["Accepted", "Programmed"]);
+    assert_eq!(kinds.len(), MAX_CONDITIONS);
+    let alone = patched(&Value::Null, &whole(json!({"conditions": ours})));
+    assert_eq!(
+        alone["conditions"].as_array().map(Vec::len),
+        Some(MAX_OWN_CONDITIONS)
+    );
 }
 
 #[test]

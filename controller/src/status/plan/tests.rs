@@ -22,6 +22,7 @@ fn observed(status: &Value) -> Observed {
 fn author() -> Author<'static> {
     Author {
         controller_name: "ours.io/controller",
+        generation: 1,
         now: jiff::Timestamp::UNIX_EPOCH,
         name: super::super::merge::NameUse::Own,
     }
@@ -58,12 +59,16 @@ fn planned_for(
     translated: Option<&Status>,
     refused: Option<&str>,
 ) -> Option<Write> {
+    let gateway = ObjectName::new("app", "edge");
+    let refused = refused.map(|why| (gateway, why.to_owned()));
     let inputs = StatusInputs {
         observed: &observed(status),
         translated,
         deployment: Deployment::Unknown,
+        are_proxies_gone: false,
         listeners: BTreeMap::new(),
-        refused: refused.map(str::to_owned),
+        refused: &refused.into_iter().collect(),
+        gateways_of_sets: BTreeMap::new(),
         invalid: None,
     };
     plan(object, &inputs, author())
@@ -109,8 +114,52 @@ fn a_rejection_by_a_proxy_is_reported_in_the_status() {
         (&condition["status"], &condition["reason"]),
         (&"False".into(), &"UnsupportedValue".into())
     );
-    let message = "a proxy rejected this version and keeps the previous one: edge-1: no";
+    let message = "a proxy of Gateway app/edge rejected this version and keeps the previous one: \
+                   edge-1: no";
     assert_eq!(condition["message"], message);
+}
+
+#[test]
+fn a_rejection_by_one_gateways_proxy_concerns_that_gateways_entry_alone() {
+    let Status::Route(mut status) = accepted() else {
+        unreachable!("it is a route's")
+    };
+    let entry = status.parents.remove(0);
+    for parent in [
+        json!({"name": "edge"}),
+        json!({"name": "other"}),
+        json!({"name": "edge", "namespace": "elsewhere"}),
+        json!({"kind": "ListenerSet", "name": "of-edge"}),
+        json!({"kind": "ListenerSet", "name": "of-other"}),
+    ] {
+        let parent_ref = serde_json::from_value(parent).expect("a reference");
+        status.parents.push(RouteParentStatus {
+            parent_ref,
+            ..entry.clone()
+        });
+    }
+    let name = |name: &str| ObjectName::new("app", name);
+    let object = ObjectRef::of::<api::HttpRoute>(&name("shop"));
+    let inputs = StatusInputs {
+        observed: &observed(&Value::Null),
+        translated: Some(&Status::Route(status)),
+        deployment: Deployment::Unknown,
+        are_proxies_gone: false,
+        listeners: BTreeMap::new(),
+        refused: &BTreeMap::from([(name("edge"), "edge-1: no".to_owned())]),
+        gateways_of_sets: BTreeMap::from([
+            (name("of-edge"), name("edge")),
+            (name("of-other"), name("other")),
+        ]),
+        invalid: None,
+    };
+    let write = plan(&object, &inputs, author());
+    let parents = write.expect("a write").patch["status"]["parents"].clone();
+    let accepted = parents.as_array().expect("parents").iter();
+    let accepted: Vec<_> = accepted
+        .map(|it| it["conditions"][0]["status"].clone())
+        .collect();
+    assert_eq!(accepted, ["False", "True", "True", "False", "True"]);
 }
 
 #[test]
@@ -144,8 +193,10 @@ fn an_invalid_version_is_reported_with_its_generation() {
         observed: &observed,
         translated: Some(&accepted()),
         deployment: Deployment::Unknown,
+        are_proxies_gone: false,
         listeners: BTreeMap::new(),
-        refused: None,
+        refused: &BTreeMap::new(),
+        gateways_of_sets: BTreeMap::new(),
         invalid: Some("spec.rules: unknown".into()),
     };
     let write = plan(&object, &inputs, author());

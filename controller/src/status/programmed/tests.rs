@@ -35,15 +35,27 @@ fn acks(accepted: usize, connected: usize) -> AckCount {
         connected,
         accepted,
         refused: None,
+        missing_port: None,
     }
 }
 
 /// The condition of the Gateway and of its listener, which are equal with one listener.
 fn programmed(generation: i64, deployment: &Deployment, acks: AckCount, present: &Value) -> String {
+    programmed_while(false, generation, deployment, acks, present)
+}
+
+fn programmed_while(
+    are_proxies_gone: bool,
+    generation: i64,
+    deployment: &Deployment,
+    acks: AckCount,
+    present: &Value,
+) -> String {
     let mut status = gateway(generation);
     let listeners = BTreeMap::from([("web".to_owned(), acks)]);
     let inputs = ProgrammedInputs {
         deployment,
+        are_proxies_gone,
         listeners: &listeners,
         present,
     };
@@ -136,19 +148,97 @@ fn a_rejection_by_one_proxy_makes_the_gateway_not_programmed() {
     assert_eq!(condition_text, expected);
 }
 
+fn taken() -> Deployment {
+    Deployment::Refused("Service edge belongs to somebody else".to_owned())
+}
+
 #[test]
-fn a_failed_deployment_is_reported_unless_the_gateway_serves() {
-    let refused = Deployment::Refused("Service edge belongs to somebody else".to_owned());
-    let condition_text = programmed(4, &refused, acks(0, 0), &Value::Null);
-    assert_eq!(
-        condition_text,
-        "False Invalid: Service edge belongs to somebody else"
-    );
-    let condition_text = programmed(4, &refused, acks(1, 1), &Value::Null);
-    assert_eq!(
-        condition_text,
-        "True Programmed: requests are served by 1 of 1 proxy"
-    );
+fn a_failed_deployment_is_reported_also_while_the_gateway_serves() {
+    let why = "Service edge belongs to somebody else";
+    let condition_text = programmed(4, &taken(), acks(0, 0), &Value::Null);
+    assert_eq!(condition_text, format!("False Invalid: {why}"));
+    let served = "True Programmed: requests are served by";
+    let note = format!("; the last changes are not deployed: {why}");
+    let condition_text = programmed(4, &taken(), acks(1, 1), &Value::Null);
+    assert_eq!(condition_text, format!("{served} 1 of 1 proxy{note}"));
+    // A disconnect flips nothing, and the note is not repeated.
+    let mut present = written();
+    for _ in 0..2 {
+        let condition_text = programmed(4, &taken(), acks(0, 0), &present);
+        assert_eq!(condition_text, format!("{served} 2 of 3 proxies{note}"));
+        let message = condition_text.trim_start_matches("True Programmed: ");
+        present["conditions"][0]["message"] = message.into();
+        present["listeners"][0]["conditions"][0]["message"] = message.into();
+    }
+    let condition_text = programmed(4, &Deployment::Done, acks(0, 0), &present);
+    assert_eq!(condition_text, format!("{served} 2 of 3 proxies"));
+}
+
+#[test]
+fn a_failed_deployment_has_a_condition_of_its_own() {
+    let failure = |deployment: &Deployment, present: &Value| {
+        let mut status = gateway(4);
+        let inputs = ProgrammedInputs {
+            deployment,
+            are_proxies_gone: false,
+            listeners: &BTreeMap::from([("web".to_owned(), acks(1, 1))]),
+            present,
+        };
+        compose(&mut status, inputs);
+        let Status::Gateway(status) = status else {
+            unreachable!("it was one")
+        };
+        let mut conditions = status.conditions.into_iter();
+        let found = conditions.find(|it| it.kind == ConditionType::DeploymentFailed);
+        found.map(|it| {
+            assert!(it.is_problem());
+            it.message.into_owned()
+        })
+    };
+    let why = "Service edge belongs to somebody else".to_owned();
+    assert_eq!(failure(&taken(), &Value::Null), Some(why));
+    assert_eq!(failure(&Deployment::Done, &Value::Null), None);
+    // A new leader does not know yet.
+    let present = json!({"conditions": [{"type": "DeploymentFailed", "status": "True",
+                                         "observedGeneration": 4, "message": "as before"}]});
+    let as_before = Some("as before".to_owned());
+    assert_eq!(failure(&Deployment::Unknown, &present), as_before);
+    assert_eq!(failure(&Deployment::Done, &present), None);
+}
+
+#[test]
+fn a_listener_whose_port_the_service_lacks_is_not_programmed() {
+    let lacking = || AckCount {
+        missing_port: Some(8443),
+        ..acks(3, 3)
+    };
+    let condition_text = programmed(4, &Deployment::Done, lacking(), &written());
+    let expected = "False Pending: the Gateway's Service does not have port 8443 yet";
+    assert_eq!(condition_text, expected);
+    let condition_text = programmed(4, &taken(), lacking(), &written());
+    let expected = "False Invalid: the Gateway's Service does not have port 8443: Service edge belongs \
+                    to somebody else";
+    assert_eq!(condition_text, expected);
+}
+
+#[test]
+fn without_any_proxy_for_long_a_gateway_is_not_programmed() {
+    let expected = "False NoResources: no proxy has been connected for 5 minutes: see the pods of the \
+                    Gateway";
+    for generation in [4, 5] {
+        let (done, none) = (&Deployment::Done, acks(0, 0));
+        let condition_text = programmed_while(true, generation, done, none, &written());
+        assert_eq!(condition_text, expected);
+    }
+}
+
+#[test]
+fn a_workload_that_is_being_replaced_is_reported_while_requests_are_served() {
+    let unfinished = Deployment::Unfinished("Deployment a/edge is deleted once b".to_owned());
+    let condition_text = programmed(4, &unfinished, acks(1, 1), &Value::Null);
+    let expected = "True Programmed: requests are served by 1 of 1 proxy; Deployment a/edge is deleted \
+                    once b";
+    assert_eq!(condition_text, expected);
 }
 
 #[test]
@@ -166,6 +256,7 @@ fn programmed_false_of_the_translator_is_not_overridden() {
     let listeners = BTreeMap::from([("web".to_owned(), acks(3, 3))]);
     let inputs = ProgrammedInputs {
         deployment: &Deployment::Done,
+        are_proxies_gone: false,
         listeners: &listeners,
         present: &written(),
     };
@@ -193,6 +284,7 @@ fn a_gateway_is_programmed_while_one_of_its_listeners_is() {
     ]);
     let inputs = ProgrammedInputs {
         deployment: &Deployment::Done,
+        are_proxies_gone: false,
         listeners: &listeners,
         present: &Value::Null,
     };
@@ -218,6 +310,7 @@ fn a_refused_deployment_is_reported_instead_of_the_missing_address() {
     }
     let inputs = ProgrammedInputs {
         deployment: &Deployment::Refused("Service edge is taken".to_owned()),
+        are_proxies_gone: false,
         listeners: &BTreeMap::new(),
         present: &Value::Null,
     };

@@ -124,6 +124,10 @@ async fn a_proxy_that_connects_while_the_cluster_is_read_is_served_once_it_has_b
     let started = tokio::time::Instant::now();
     let read = async {
         tokio::time::sleep(READING / 2).await;
+        let known = Cluster::outputs();
+        outputs.gateways.set(&web(), known.gateways.get(&web()));
+        let owner = known.gateways.get(&web()).map(|it| it.uid.to_string());
+        outputs.accounts.set(&web(), owner);
         outputs.infrastructure.set(&web(), Some(Arc::default()));
         outputs.gateways_known.send_replace(true);
     };

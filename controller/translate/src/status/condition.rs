@@ -84,6 +84,9 @@ pub enum ConditionType {
     ListenerLimitExceeded,
     /// The definitions of Gateway API are of a release that the controller was tested with.
     SupportedVersion,
+    /// The last changes of a Gateway's workload or Service cannot be applied. Not in Gateway API, whose
+    /// `Programmed` is about requests, which earlier versions may serve. Written only if so.
+    DeploymentFailed,
 }
 
 impl ConditionType {
@@ -95,7 +98,8 @@ impl ConditionType {
             | Self::OverlappingTLSConfig
             | Self::CertificateExpired
             | Self::ListenerLimitExceeded
-            | Self::PolicyAncestorLimitReached => ConditionStatus::False,
+            | Self::PolicyAncestorLimitReached
+            | Self::DeploymentFailed => ConditionStatus::False,
             Self::Accepted
             | Self::Programmed
             | Self::ResolvedRefs

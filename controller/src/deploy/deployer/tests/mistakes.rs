@@ -1,0 +1,177 @@
+//! Mistakes and defects at one Gateway, which must not reach the others.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_a_refusal_of_its_gateway() {
+    let scene = Scene::begin().await;
+    let defect = ObjectName::new("infra", "defect-1");
+    scene.want_named(&defect, "uid-2", Infrastructure::default());
+    settle().await;
+    let Some(Deployment::Refused(why)) = scene.outputs.deployments.get(&defect) else {
+        panic!("it was not refused")
+    };
+    assert!(why.contains("a defect of the controller"), "{why}");
+    let text = scene.registry.text();
+    assert!(
+        text.contains("gateway_controller_writes_failing{writer=\"deployer\"} 1\n"),
+        "{text}"
+    );
+    scene.outputs.gateways.set(&defect, None);
+    scene.outputs.infrastructure.set(&defect, None);
+    settle().await;
+    assert_eq!(scene.outputs.deployments.get(&defect), None);
+}
+
+/// A misspelt field of an overlay is answered with 500, as by an API server that is broken.
+#[tokio::test(start_paused = true)]
+async fn a_thousand_gateways_that_panic_or_are_misspelt_do_not_delay_another() {
+    let scene = Scene::begin().await;
+    scene.server.set_latency(Duration::from_millis(4));
+    scene.server.refuse("/deployments/bad-", 500);
+    for count in 0..1_000 {
+        for kind in ["defect", "bad"] {
+            let name = ObjectName::new("infra", &format!("{kind}-{count}"));
+            scene.want_named(&name, &format!("uid-of-{name}"), Infrastructure::default());
+        }
+    }
+    scene.server.put("/api/v1/namespaces/shop", json!({}));
+    // While they are deployed for the first time, and while they are tried again.
+    for (count, wait) in [0, 1, 5, 60, 600].into_iter().enumerate() {
+        sleep(Duration::from_secs(wait)).await;
+        let good = ObjectName::new("shop", &format!("good-{count}"));
+        scene.want_named(&good, &format!("uid-of-{good}"), Infrastructure::default());
+        sleep(Duration::from_secs(2)).await;
+        let deployment = scene.outputs.deployments.get(&good);
+        assert_eq!(deployment, Some(Deployment::Done), "after {wait} s");
+    }
+    for name in ["bad-999", "defect-999"] {
+        let name = ObjectName::new("infra", name);
+        let deployment = scene.outputs.deployments.get(&name);
+        assert!(
+            matches!(deployment, Some(Deployment::Refused(_))),
+            "{name}: {deployment:?}"
+        );
+    }
+    let before = scene.writes();
+    sleep(Duration::from_mins(10)).await;
+    let count = scene.writes() - before;
+    assert!(count <= 3_000, "{count} attempts in ten minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_lasts_is_reported_and_a_short_one_is_not() {
+    let scene = Scene::begin().await;
+    scene.server.refuse(DEPLOYMENT, 500);
+    scene.outputs.authorities.send_replace("other".into());
+    scene.want_with(&json!({"overlays": {"deployment": {"spec": {"replica": 3}}}}));
+    sleep(Duration::from_secs(4)).await;
+    assert_eq!(scene.deployment(), Some(Deployment::Done));
+    sleep(Duration::from_secs(4)).await;
+    let expected = "the API server rejected Deployment infra/edge: injected fault; check the overlays \
+                    of the GatewayParameters, and admission webhooks";
+    assert_eq!(scene.refusal(), expected);
+    scene.want_with(&json!({}));
+    settle().await;
+    assert_eq!(scene.deployment(), Some(Deployment::Done));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overlay_of_another_type_is_refused_and_the_other_objects_are_applied() {
+    let scene = Scene::with(&[]);
+    scene.want_with(&json!({"overlays": {"deployment": {
+        "spec": {"template": {"metadata": {"labels": "app"}}}}}}));
+    settle().await;
+    let expected = "the overlay overlays.deployment makes spec.template.metadata.labels invalid";
+    assert!(scene.refusal().starts_with(expected), "{}", scene.refusal());
+    assert!(scene.server.get(SERVICE).is_some());
+    scene.want_with(&json!({"overlays": {"deployment": {"metadata": {"labels": {"a": "b"}}}}}));
+    settle().await;
+    assert_eq!(scene.deployment(), Some(Deployment::Done));
+}
+
+/// Pods with another's ServiceAccount would have its rights, and with another's ConfigMap trust its
+/// CA.
+#[tokio::test(start_paused = true)]
+async fn pods_run_only_with_the_gateways_own_service_account_and_config_map() {
+    for foreign in [ACCOUNT, CONFIG_MAP] {
+        let other = json!([{"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+                            "name": "edge", "uid": "another", "controller": true}]);
+        for metadata in [json!({}), json!({"ownerReferences": other})] {
+            let scene = Scene::with(&[(foreign, json!({"metadata": metadata}))]);
+            scene.want("uid-1", Infrastructure::default());
+            settle().await;
+            assert!(
+                scene.refusal().contains("infra/edge"),
+                "{}",
+                scene.refusal()
+            );
+            assert!(scene.server.get(DEPLOYMENT).is_none(), "{foreign}");
+            assert!(scene.server.get(SERVICE).is_some(), "it needs neither");
+            assert!(!scene.outputs.accounts.is_of(&edge(), "uid-1") || foreign != ACCOUNT);
+            scene.server.remove(foreign);
+            sleep(Duration::from_mins(1)).await;
+            assert_eq!(scene.deployment(), Some(Deployment::Done), "{foreign}");
+            assert!(scene.server.get(DEPLOYMENT).is_some());
+            assert!(scene.outputs.accounts.is_of(&edge(), "uid-1"));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_claims_to_be_of_a_gateway_does_not_replace_its_addresses() {
+    let scene = Scene::begin().await;
+    let mut service = scene.server.get(SERVICE).expect("a Service");
+    service["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
+    scene.server.put(SERVICE, service.clone());
+    settle().await;
+    let assigned = scene.outputs.addresses.get(&edge());
+    assert!(assigned.is_some());
+    service["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.66"}]}});
+    scene
+        .server
+        .put("/api/v1/namespaces/infra/services/mine", service);
+    settle().await;
+    assert_eq!(scene.outputs.addresses.get(&edge()), assigned);
+    scene
+        .server
+        .remove("/api/v1/namespaces/infra/services/mine");
+    settle().await;
+    assert_eq!(scene.outputs.addresses.get(&edge()), assigned);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_may_have_the_name_of_anothers_metrics_service() {
+    let scene = Scene::begin().await;
+    let path = "/api/v1/namespaces/infra/services/edge-metrics";
+    assert!(scene.server.get(path).is_some());
+    let namesake = ObjectName::new("infra", "edge-metrics");
+    scene.want_named(&namesake, "uid-2", Infrastructure::default());
+    sleep(Duration::from_secs(10)).await;
+    for gateway in [&edge(), &namesake] {
+        let deployment = scene.outputs.deployments.get(gateway);
+        assert_eq!(deployment, Some(Deployment::Done), "{gateway}");
+    }
+    let service = scene.server.get(path).expect("a Service");
+    assert_eq!(service["metadata"]["ownerReferences"][0]["uid"], "uid-2");
+    assert_eq!(service["spec"]["ports"][0]["port"], 80);
+    let renamed = labels::metrics_service_name("edge", true);
+    let path = format!("/api/v1/namespaces/infra/services/{renamed}");
+    assert!(scene.server.get(&path).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_port_of_an_overlay_may_be_named_metrics() {
+    let scene = Scene::with(&[]);
+    scene.want_with(&json!({
+        "service": {"type": "ClusterIP"},
+        "overlays": {"service": {"spec": {"clusterIPs": ["10.0.0.1"],
+            "ports": [{"name": "metrics", "port": 15_020}]}}},
+    }));
+    settle().await;
+    let assigned = scene.outputs.addresses.get(&edge()).expect("addresses");
+    assert_eq!(assigned.default[0].value, "10.0.0.1");
+    let ports = scene.outputs.service_ports.get(&edge()).expect("ports");
+    let ports: Vec<u16> = ports.iter().map(|it| it.number).collect();
+    assert_eq!(ports, [80, 15_020]);
+}
