@@ -72,7 +72,7 @@ pub(crate) fn join(texts: impl ExactSizeIterator<Item = impl fmt::Display>) -> S
 }
 
 /// Most problems in one message.
-const MAX_LISTED: usize = 8;
+pub(crate) const MAX_LISTED: usize = 8;
 const SEPARATOR: &str = "; ";
 /// Bytes for the number of those that are not listed.
 const MORE_BYTES: usize = 32;

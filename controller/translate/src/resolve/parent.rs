@@ -10,7 +10,7 @@ use crate::api::{
     RouteGroupKind,
 };
 use crate::owner::Owner;
-use crate::problem::Problem;
+use crate::problem::{self, MAX_LISTED, Problem};
 use crate::reader::Reader;
 use crate::reason::Reason;
 
@@ -61,14 +61,14 @@ pub(crate) fn attach(
     let meant = offers.iter().filter(|offer| refers_to(reference, offer));
     let meant: Vec<&ListenerOffer> = meant.map(|offer| &**offer).collect();
     if meant.is_empty() {
-        return Err(no_matching_parent(route, reference, offers));
+        return Err(no_matching_parent(reader, route, reference, offers));
     }
     let allowed = meant.iter().copied().filter(|offer| {
         offer.kinds.contains(route.kind) && offer.allowed.allows(reader, route.namespace)
     });
     let allowed: Vec<&ListenerOffer> = allowed.collect();
     if allowed.is_empty() {
-        return Err(not_allowed(route, &meant));
+        return Err(not_allowed(reader, route, reference, &meant));
     }
     let attachments: Box<[_]> = allowed
         .iter()
@@ -108,24 +108,45 @@ fn shared_hosts(listener: Option<&Hostname>, route: &[Hostname]) -> Option<Vec<H
     (!shared.is_empty()).then_some(shared)
 }
 
+/// Names the listeners that could be meant: of those that are not for its namespace, a route's owner
+/// learns nothing.
 fn no_matching_parent(
+    reader: &Reader<'_>,
     route: &RouteToAttach<'_>,
     reference: &ParentReference,
     offers: &[Arc<ListenerOffer>],
 ) -> Problem {
-    let names = offers.iter();
-    let names = names.map(|offer| format!("`{}` (port {})", offer.name, offer.port));
+    let open = offers.iter().filter(|offer| {
+        offer.kinds.contains(route.kind) && offer.allowed.allows(reader, route.namespace)
+    });
+    let names = open.map(|offer| format!("`{}` (port {})", offer.name, offer.port));
     let names: Vec<String> = names.collect();
+    let advice = match &*names {
+        [] => "ask its owner which one is meant for routes of your namespace".to_owned(),
+        _ => format!("use one of {}", listed(&names)),
+    };
     let message = format!(
-        "{} {}/{} has no listener{}{}: use one of {}",
-        reference.kind,
-        reference.namespace.as_deref().unwrap_or(route.namespace),
-        reference.name,
+        "{} has no listener{}{}: {advice}",
+        parent_text(route, reference),
         QuotedField(" named ", reference.section_name.as_ref()),
         QuotedField(" on port ", reference.port),
-        names.join(", ")
     );
     Problem::new(Reason::NoMatchingParent, "", message)
+}
+
+fn parent_text(route: &RouteToAttach<'_>, reference: &ParentReference) -> String {
+    let namespace = reference.namespace.as_deref().unwrap_or(route.namespace);
+    format!("{} {namespace}/{}", reference.kind, reference.name)
+}
+
+/// The first few of them.
+fn listed(names: &[String]) -> String {
+    let more = names.len().saturating_sub(MAX_LISTED);
+    let listed = names.get(..names.len() - more).unwrap_or(names).join(", ");
+    match more {
+        0 => listed,
+        more => format!("{listed} and {more} more"),
+    }
 }
 
 struct QuotedField<T>(&'static str, Option<T>);
@@ -139,24 +160,35 @@ impl<T: std::fmt::Display> std::fmt::Display for QuotedField<T> {
     }
 }
 
-fn not_allowed(route: &RouteToAttach<'_>, meant: &[&ListenerOffer]) -> Problem {
-    let why = |offer: &ListenerOffer| {
-        let name = &offer.name;
-        if offer.kinds.contains(route.kind) {
-            format!(
-                "listener `{name}` does not allow routes from namespace `{}` (see its \
-                 allowedRoutes.namespaces)",
-                route.namespace
-            )
-        } else {
-            format!(
-                "listener `{name}` (protocol {}) does not accept {}",
-                offer.protocol, route.kind.kind
-            )
-        }
+/// Names those that allow the route's namespace, and the one that it names itself.
+fn not_allowed(
+    reader: &Reader<'_>,
+    route: &RouteToAttach<'_>,
+    reference: &ParentReference,
+    meant: &[&ListenerOffer],
+) -> Problem {
+    let open = { meant.iter() }.filter(|it| it.allowed.allows(reader, route.namespace));
+    let texts = open.map(|offer| {
+        format!(
+            "listener `{}` (protocol {}) does not accept {}",
+            offer.name, offer.protocol, route.kind.kind
+        )
+    });
+    let texts: Vec<String> = texts.collect();
+    if !texts.is_empty() {
+        let message = problem::join(texts.iter());
+        return Problem::new(Reason::NotAllowedByListeners, "", message);
+    }
+    let parent = parent_text(route, reference);
+    let subject = match &reference.section_name {
+        Some(name) => format!("listener `{name}` of {parent} does not allow"),
+        None => format!("no listener of {parent} allows"),
     };
-    let texts: Vec<String> = meant.iter().map(|offer| why(offer)).collect();
-    Problem::new(Reason::NotAllowedByListeners, "", texts.join("; "))
+    let message = format!(
+        "{subject} routes from namespace `{}` (see its allowedRoutes.namespaces)",
+        route.namespace
+    );
+    Problem::new(Reason::NotAllowedByListeners, "", message)
 }
 
 fn no_matching_hostname(allowed: &[&ListenerOffer]) -> Problem {
@@ -167,7 +199,7 @@ fn no_matching_hostname(allowed: &[&ListenerOffer]) -> Problem {
     let names: Vec<String> = hosts.collect();
     let message = format!(
         "none of the route's host names matches {}: change one of them",
-        names.join(", ")
+        listed(&names)
     );
     Problem::new(
         Reason::NoMatchingListenerHostname,
