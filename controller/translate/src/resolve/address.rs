@@ -18,6 +18,8 @@ pub(crate) struct Addresses {
     pub(crate) bind: IpAddr,
     /// The addresses in its status.
     pub(crate) reached_at: Vec<GatewayAddress>,
+    /// Those in the status of a Gateway that is refused.
+    pub(crate) kept: Vec<GatewayAddress>,
     /// Why the Gateway is rejected.
     pub(crate) refusals: Vec<Problem>,
     /// Why it cannot be programmed.
@@ -84,6 +86,7 @@ fn select_on_machine(requested: &[GatewayAddress], usable: &BTreeSet<IpAddr>) ->
     Addresses {
         bind: bind.unwrap_or(EVERY_ADDRESS),
         reached_at,
+        kept: Vec::new(),
         refusals: unsupported(requested, &[IP_ADDRESS]),
         unusable,
         unassigned: unassigned(unmet, has_none),
@@ -102,6 +105,11 @@ fn in_cluster(requested: &[GatewayAddress], assigned: &AssignedAddresses) -> Add
             "no address was assigned yet: the Gateway's Service waits for a load balancer";
         unmet.push(Problem::new(Reason::AddressNotAssigned, "", message));
     }
+    let kept = match &*reached_at {
+        // What is requested may be the mistake.
+        [] => assigned.default.clone(),
+        reached_at => reached_at.to_vec(),
+    };
     // A Gateway that requests scopes works with those that it gets.
     let is_fatal =
         |problem: &&Problem| reached_at.is_empty() || problem.reason == Reason::AddressNotUsable;
@@ -110,6 +118,7 @@ fn in_cluster(requested: &[GatewayAddress], assigned: &AssignedAddresses) -> Add
         unusable: unmet.iter().filter(is_fatal).cloned().collect(),
         unassigned: unassigned(unmet, reached_at.is_empty()),
         reached_at,
+        kept,
         refusals: unsupported(requested, &[IP_ADDRESS, HOSTNAME]),
     }
 }

@@ -8,7 +8,7 @@ use super::address::Addresses;
 use super::allowed::AllowedNamespaces;
 use super::frontend::ClientValidation;
 use super::tls;
-use crate::api::{self, DefaultScope, OWN_GROUP, PARAMETERS_KIND};
+use crate::api::{self, DefaultScope, GatewayAddress, OWN_GROUP, PARAMETERS_KIND};
 use crate::budgets::Budget;
 use crate::expiry::Expiries;
 use crate::owner::Owner;
@@ -87,6 +87,16 @@ impl GatewayProperties {
             refusals,
             is_carried,
             is_default: object.spec.default_scope == DefaultScope::All,
+        }
+    }
+
+    /// The addresses in its status. A mistake does not take them away: in a cluster they are those of its
+    /// Service, which serves on, and a program that follows them would remove its DNS records. A machine
+    /// does not listen for a Gateway that is refused.
+    pub(crate) fn reached_at(&self) -> &[GatewayAddress] {
+        match &*self.refusals {
+            [] => &self.addresses.reached_at,
+            _ => &self.addresses.kept,
         }
     }
 

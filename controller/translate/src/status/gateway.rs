@@ -75,10 +75,7 @@ impl GatewayStatus {
             conditions.abnormal(Type::PolicyAncestorLimitReached, &overall.left_out_of);
         let conditions = conditions.abnormal(Type::ListenerLimitExceeded, &overall.over_limit);
         Self {
-            addresses: match &*properties.refusals {
-                [] => properties.addresses.reached_at.clone(),
-                _ => Vec::new(),
-            },
+            addresses: properties.reached_at().to_vec(),
             conditions: conditions.done(),
             listeners: listeners
                 .iter()
