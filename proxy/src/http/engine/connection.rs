@@ -74,6 +74,8 @@ pub struct Connection {
     now: Duration,
     /// Whether the client's preface is still to come.
     awaits_preface: bool,
+    /// Whether the peer has acknowledged our settings.
+    are_settings_applied: bool,
     peer: PeerSettings,
     decoder: Decoder,
     encoder: Encoder,
@@ -135,6 +137,7 @@ impl Connection {
             options,
             now: Duration::ZERO,
             awaits_preface: is_server,
+            are_settings_applied: false,
             peer: PeerSettings {
                 are_received: false,
                 initial_window: DEFAULT_WINDOW_BYTES,
@@ -449,7 +452,7 @@ impl Connection {
         let more = window.saturating_sub(DEFAULT_WINDOW_BYTES);
         if more > 0 {
             frame::write_window_update(&mut self.output, 0, more);
-            self.receive_window.open(more);
+            self.receive_window.change(more.into());
         }
     }
 }

@@ -37,8 +37,9 @@ impl SendWindow {
 /// How much the peer may send, and how much of what it has sent is to be returned to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceiveWindow {
-    /// Bytes that the peer may still send.
-    open: u32,
+    /// Bytes that the peer may still send: less than none if it has sent them before it knew of a smaller
+    /// initial window.
+    open: i64,
     /// Bytes that were received and not sent on.
     held: u32,
     /// Bytes that were sent on, and that no update has returned yet.
@@ -48,20 +49,24 @@ pub(super) struct ReceiveWindow {
 impl ReceiveWindow {
     pub(super) fn new(bytes: u32) -> Self {
         Self {
-            open: bytes,
+            open: bytes.into(),
             held: 0,
             owed: 0,
         }
     }
 
-    /// Opens the window further, as an update says that is not due for what was sent on.
-    pub(super) fn open(&mut self, bytes: u32) {
-        self.open = self.open.saturating_add(bytes);
+    /// Changes the window by an update that is not due for what was sent on, or by a setting.
+    pub(super) fn change(&mut self, by: i64) {
+        self.open = self.open.saturating_add(by);
     }
 
     /// Records a received frame.
     pub(super) fn receive(&mut self, bytes: u32) -> Result<(), Violation> {
-        self.open = self.open.checked_sub(bytes).ok_or(Violation::Window)?;
+        let left = self.open.saturating_sub(bytes.into());
+        if left < 0 && bytes > 0 {
+            return Err(Violation::Window);
+        }
+        self.open = left;
         self.held = self.held.saturating_add(bytes);
         Ok(())
     }
@@ -83,12 +88,13 @@ impl ReceiveWindow {
     /// can be opened.
     pub(super) fn take_update(&mut self, target: u32) -> Option<u32> {
         let target = target.min(MAX_H2_WINDOW_BYTES);
-        let increment = self.owed.min(target.saturating_sub(self.open));
+        let missing = i64::from(target).saturating_sub(self.open);
+        let increment = self.owed.min(u32::try_from(missing).unwrap_or(0));
         if increment == 0 || increment < target / 2 {
             return None;
         }
         self.owed = self.owed.saturating_sub(increment);
-        self.open = self.open.saturating_add(increment);
+        self.open = self.open.saturating_add(increment.into());
         Some(increment)
     }
 }

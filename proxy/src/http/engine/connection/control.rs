@@ -18,8 +18,11 @@ impl Connection {
     ) -> Result<Option<Event>, ConnectionError> {
         if frame.head.has(FrameHead::ACK) {
             self.guard.settings(0, self.now)?;
-            let is_empty = frame.payload.is_empty();
-            return is_empty.then_some(None).ok_or(Violation::FrameSize.into());
+            if !frame.payload.is_empty() {
+                return Err(Violation::FrameSize.into());
+            }
+            self.apply_own_settings();
+            return Ok(None);
         }
         let entries = frame::settings(frame.payload)?;
         self.guard.settings(entries.size_hint().0, self.now)?;
@@ -29,6 +32,21 @@ impl Connection {
         self.peer.are_received = true;
         self.write_control(frame::write_settings_ack);
         Ok(Some(Event::Settings))
+    }
+
+    /// Our settings hold from their acknowledgement on (section 6.5.3): the windows of the streams that a
+    /// client opened before shrink to what we announced.
+    fn apply_own_settings(&mut self) {
+        if std::mem::replace(&mut self.are_settings_applied, true) {
+            return;
+        }
+        let before = self.window_before_settings();
+        let change = i64::from(self.options.stream_window).saturating_sub(before.into());
+        for position in 0..self.streams.len() {
+            if let Some((_, stream)) = self.streams.at(position) {
+                stream.receive_window.change(change);
+            }
+        }
     }
 
     fn apply_setting(&mut self, id: u16, value: u32) -> Result<(), Violation> {

@@ -2,7 +2,7 @@
 
 use super::closing::Closing;
 use super::data::then;
-use super::{Connection, Frame, Role};
+use super::{Connection, DEFAULT_WINDOW_BYTES, Frame, Role};
 use crate::http::engine::error::{Code, ConnectionError, Malformed, ResetCause, Violation};
 use crate::http::engine::event::Event;
 use crate::http::engine::flow::Pressure;
@@ -257,7 +257,21 @@ impl Connection {
 
     /// A record for a stream that begins.
     pub(super) fn new_stream(&self, id: u32) -> Stream {
-        Stream::new(id, self.peer.initial_window, self.options.stream_window)
+        let receive_window = if self.are_settings_applied {
+            self.options.stream_window
+        } else {
+            self.window_before_settings()
+        };
+        Stream::new(id, self.peer.initial_window, receive_window)
+    }
+
+    /// The receive window of a stream while the peer may not know our settings. A server has read them
+    /// before any stream of ours.
+    pub(super) fn window_before_settings(&self) -> u32 {
+        match self.options.role {
+            Role::Server => self.options.stream_window.max(DEFAULT_WINDOW_BYTES),
+            Role::Client => self.options.stream_window,
+        }
     }
 
     /// Resets a stream whose message is malformed (section 8.1.1).

@@ -162,6 +162,31 @@ fn more_data_than_the_window_is_an_error() {
 }
 
 #[test]
+fn a_client_may_fill_the_default_window_before_it_knows_of_a_smaller_one() {
+    let mut side = Side::new(Options {
+        stream_window: 1_000,
+        ..options(Role::Server)
+    });
+    let settings = frame(Kind::Settings, 0, 0, b"");
+    side.feed(&[PREFACE, &settings, &post(1), &post(3)].concat())
+        .expect("settings");
+    side.sent();
+    let early = data(1, 0, &[0; 16_000]);
+    assert!(side.feed(&early).is_ok(), "it is on the way");
+    let ack = frame(Kind::Settings, FrameHead::ACK, 0, b"");
+    side.feed(&ack).expect("an acknowledgement");
+    // Now the window is 15 000 below nothing, for the client too: it opens to the announced size.
+    let key = side.key(1);
+    side.connection.give_back(key, 16_000);
+    assert_eq!(side.sent(), ["window 1 16000"]);
+    assert!(side.feed(&data(1, 0, &[0; 1_000])).is_ok());
+    // On the other stream, nothing was sent before.
+    assert!(side.feed(&data(3, 0, &[0; 1_000])).is_ok());
+    let error = side.feed(&data(3, 0, b"x")).map_err(ConnectionError::code);
+    assert_eq!(error, Err(Code::FLOW_CONTROL_ERROR));
+}
+
+#[test]
 fn windows_open_when_half_was_sent_on() {
     let mut side = Side::server();
     side.feed(&post(1)).expect("a request");
