@@ -244,10 +244,11 @@ impl Connection {
             self.unprocessed_above = None;
         }
         while let Some(key) = self.ready.pop_front() {
-            let stream = self.streams.get_mut(key);
-            if let Some(stream) = stream.filter(|stream| stream.waiting == Waiting::Ready) {
+            if let Some(stream) = self.streams.get_mut(key) {
                 stream.waiting = Waiting::No;
-                return Some(Event::Writable { key });
+                if !stream.is_closed() {
+                    return Some(Event::Writable { key });
+                }
             }
         }
         None

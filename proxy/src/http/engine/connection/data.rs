@@ -250,11 +250,13 @@ impl Connection {
         while room > 0
             && let Some((_, key)) = self.waiting.pop_front()
         {
-            if let Some(stream) = self.streams.get_mut(key) {
+            // One that was reset since has nothing to send.
+            let stream = self.streams.get_mut(key);
+            if let Some(stream) = stream.filter(|stream| !stream.is_closed()) {
                 stream.waiting = Waiting::Ready;
                 self.ready.push_back(key);
+                room = room.saturating_sub(FRAME);
             }
-            room = room.saturating_sub(FRAME);
         }
     }
 }

@@ -208,7 +208,9 @@ impl End {
                 known.is_reset = true;
             }
             Event::Writable { key } => {
-                assert!(self.streams.values().any(|known| known.key == *key));
+                let known = self.streams.values().find(|known| known.key == *key);
+                let known = known.expect("a stream that is not released");
+                assert!(!known.is_reset, "an event after the reset");
             }
             Event::Settings => {}
             Event::Interim { .. } | Event::GoAway { .. } | Event::Pong => {

@@ -119,6 +119,31 @@ fn what_a_woken_stream_leaves_of_the_window_wakes_the_next() {
 }
 
 #[test]
+fn a_stream_that_was_reset_while_it_waited_is_passed_over() {
+    let mut side = Side::server();
+    side.feed(&setting(4, 1 << 20)).expect("settings");
+    for id in [1, 3, 5] {
+        side.feed(&get(id)).expect("a request");
+        let key = side.key(id);
+        side.connection
+            .respond(key, Then::More, status)
+            .expect("open");
+        side.connection
+            .write_data(key, &vec![0; 65_536], Then::More)
+            .expect("open");
+    }
+    let cancel = frame(Kind::Reset, 0, 3, &[0, 0, 0, 8]);
+    let events = side.feed(&[cancel, window(0, 10)].concat());
+    let expected = ["reset 3: reset by the peer: CANCEL", "writable 5"];
+    assert_eq!(events, Ok(expected.map(String::from).into()));
+    // Also one that was told of a window, and then reset by us before its user could use it.
+    let [one, five] = [1, 5].map(|id| side.key(id));
+    side.connection.release(five);
+    side.connection.reset(one, Code::INTERNAL_ERROR);
+    assert_eq!(side.feed(b""), Ok(vec![]));
+}
+
+#[test]
 fn a_smaller_initial_window_makes_windows_negative() {
     let (mut side, key) = responding();
     side.connection
