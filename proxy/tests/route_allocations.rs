@@ -1,42 +1,14 @@
 //! Selecting a rule allocates nothing, whatever is matched.
 
+#[path = "support/allocations.rs"]
+mod allocations;
 #[path = "route/rules.rs"]
 mod rules;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use proxy::route::RegexCache;
 
+use allocations::ALLOCATIONS;
 use rules::{Request, Rule, compile, name};
-
-/// Counts the allocations of each thread on their way to the system's allocator.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-#[expect(
-    unsafe_code,
-    reason = "an allocator is an unsafe trait; this one only counts"
-)]
-// SAFETY: every call goes to `System` unchanged, which keeps the contract.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promises are those that `System` asks for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the memory came from `System` with this layout.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 const RULES: [&str; 9] = [
     "exact host=a.com exact=/exact/path",
