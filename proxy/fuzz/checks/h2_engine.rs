@@ -146,7 +146,7 @@ impl Driver {
                 self.connection.release(*key);
             }
             Event::Writable { key } => {
-                assert!(self.open.contains_key(key));
+                assert!(self.open.contains_key(key), "it was reset before");
                 let _ = self.connection.write_data(*key, b"more", Then::End);
             }
             Event::Settings | Event::GoAway { .. } | Event::Pong => {}
@@ -158,7 +158,7 @@ impl Driver {
         let has_ended = self.open.get_mut(&key).expect("a stream that is open");
         assert!(!*has_ended, "an event after the end");
         *has_ended = then == Then::End;
-        if *has_ended && key.place() % 2 == 0 {
+        if *has_ended && key.place().is_multiple_of(2) {
             self.open.remove(&key);
             self.connection.release(key);
         }

@@ -261,7 +261,7 @@ impl Side {
                     assert_eq!(*byte, byte_at(known.received));
                     known.received += 1;
                 }
-                known.held += body.len() as u32;
+                known.held += u32::try_from(body.len()).expect("short");
                 known.has_ended = then == Then::End;
             }
             Event::Trailers { key } => self.known(key).has_ended = true,
@@ -272,7 +272,12 @@ impl Side {
                     known.is_reset = true;
                 }
             }
-            Event::Settings | Event::Writable { .. } => {}
+            Event::Writable { key } => {
+                let mut streams = self.streams.values();
+                let known = streams.find(|known| known.key == key);
+                assert!(known.is_some_and(|known| !known.is_reset));
+            }
+            Event::Settings => {}
             Event::Interim { .. } | Event::GoAway { .. } | Event::Pong => {
                 panic!("nobody sent it: {event:?}");
             }
