@@ -47,9 +47,10 @@ impl Objects {
         let mut applied = BTreeMap::new();
         for object in touched {
             if self.0.get(&object).is_some_and(|it| it.refused.is_empty())
-                && let Some(mut held) = self.0.remove(&object)
+                && let Some(held) = self.0.remove(&object)
             {
-                applied.append(&mut held.waiting);
+                // `append` would rebuild the whole map for each object.
+                applied.extend(held.waiting);
             }
         }
         applied
