@@ -137,7 +137,8 @@ impl Connection {
         let mut position = self.streams.position_above(last);
         while let Some((key, stream)) = self.streams.at(position) {
             if !stream.is_closed() {
-                stream.reset = Reset::Theirs;
+                // Whatever else it sends on the stream is ignored: others go on.
+                stream.reset = Reset::Ours;
                 return Some(key);
             }
             position = position.saturating_add(1);

@@ -52,9 +52,14 @@ fn streams_above_the_last_of_a_goaway_are_unprocessed() {
     ];
     assert_eq!(events, Ok(expected.map(String::from).into()));
     assert!(side.connection.is_leaving() && !side.connection.has_room());
+    // A server that answers them all the same harms no other stream, before and after they are released.
+    let late = headers(3, END, &[(":status", "200")]);
+    assert_eq!(side.feed(&late), Ok(vec![]));
     keys.iter()
         .skip(1)
         .for_each(|key| side.connection.release(*key));
+    let late = headers(5, END, &[(":status", "200")]);
+    assert_eq!(side.feed(&late), Ok(vec![]));
     // The first one continues. A second GOAWAY cannot raise the last stream.
     let head = headers(1, END, &[(":status", "200")]);
     let events = side.feed(&[go_away(9, Code::NO_ERROR), head].concat());
