@@ -145,14 +145,12 @@ impl<'a> Lines<'a> {
             .fields
             .last()
             .is_some_and(|line| line.known == KnownHeader::Cookie);
-        let mut cookie = self
-            .fields
-            .value(KnownHeader::Cookie, self.bytes)
-            .map_or(0, <[u8]>::len);
         let copied = if is_last {
             0
         } else {
-            cookie.saturating_add(b"cookie: \r\n".len())
+            let cookie = self.fields.value(KnownHeader::Cookie, self.bytes);
+            let length = cookie.map_or(0, <[u8]>::len);
+            length.saturating_add(b"cookie: \r\n".len())
         };
         let added = crumb.len().saturating_add(CRUMB_SEPARATOR.len());
         let all = self
@@ -171,9 +169,9 @@ impl<'a> Lines<'a> {
         self.bytes.truncate(end);
         self.bytes.extend_from_slice(CRUMB_SEPARATOR);
         self.bytes.extend_from_slice(crumb);
-        cookie = self.bytes.len();
+        let end = self.bytes.len();
         self.bytes.extend_from_slice(LINE_END);
-        if let Ok(end) = u16::try_from(cookie) {
+        if let Ok(end) = u16::try_from(end) {
             self.fields.extend_last(end);
         }
     }
