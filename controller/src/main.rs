@@ -76,22 +76,10 @@ async fn serve(args: RunArgs, log: LogControl) -> Result<()> {
     let (election, leadership) = Leadership::new();
     let config = Config::infer().await;
     let config = config.context("no API server: run in a cluster, or set KUBECONFIG")?;
-    // Of that name there is one Service.
-    let installation = format!("{}/{}", args.namespace, args.service);
-    let outputs = Outputs {
-        claims: Claims::new(Some(installation)),
-        class_advice: args
-            .parameters_advice()
-            .map(|advice| (args.gateway_class.clone(), advice)),
-        ..Outputs::default()
-    };
-    if let Some((_, advice)) = &outputs.class_advice {
-        warn!("{advice}");
-    }
     let context = Context {
         client: client(config.clone(), Retries::ByClient)?,
+        outputs: Arc::new(outputs(&args)),
         args: Arc::new(args),
-        outputs: Arc::new(outputs),
         leadership,
         stopping,
         metrics: Metrics::default(),
@@ -135,6 +123,23 @@ async fn serve(args: RunArgs, log: LogControl) -> Result<()> {
         warn!("some tasks did not end within {} s", GRACE.as_secs());
     }
     failed
+}
+
+/// The data that tasks exchange, with what the command line says.
+fn outputs(args: &RunArgs) -> Outputs {
+    // Of that name there is one Service.
+    let installation = format!("{}/{}", args.namespace, args.service);
+    let outputs = Outputs {
+        claims: Claims::new(Some(installation)),
+        class_advice: args
+            .parameters_advice()
+            .map(|advice| (args.gateway_class.clone(), advice)),
+        ..Outputs::default()
+    };
+    if let Some((_, advice)) = &outputs.class_advice {
+        warn!("{advice}");
+    }
+    outputs
 }
 
 /// Waits until a task panics: the others would stay ready, and serve outdated configuration.
