@@ -17,7 +17,7 @@ fn named_tests(table: &str) -> BTreeMap<&str, Vec<&str>> {
     let mut tests: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut file = None;
     for code in table.split('`').skip(1).step_by(2) {
-        if code.ends_with(".rs") {
+        if Path::new(code).extension().is_some_and(|it| it == "rs") {
             file = Some(code);
         } else if let Some(file) = file {
             tests.entry(file).or_default().push(code);
