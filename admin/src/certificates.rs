@@ -24,7 +24,7 @@ pub(crate) fn of(model: &Model) -> Vec<Certificate> {
     };
     for listener in model.listeners.values() {
         let tls = listener.protocol.tls().into_iter();
-        let certificates = tls.flat_map(|tls| &tls.certificates);
+        let certificates = tls.flat_map(|tls| tls.pairs());
         certificates.for_each(|certificate| add(listener.key.as_str(), certificate));
     }
     for policy in model.policies.values() {

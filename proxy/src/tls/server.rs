@@ -80,7 +80,7 @@ impl ServerTls {
             TlsVersion::V12 => &[&TLS13, &TLS12],
             TlsVersion::V13 => &[&TLS13],
         };
-        let certificates = Certificates::load(&server.certificates, &provider)?;
+        let certificates = Certificates::load(server.pairs(), &provider)?;
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(versions)?;
         let clients = match &server.client_auth {
@@ -131,8 +131,8 @@ struct Choice {
 }
 
 impl Certificates {
-    fn load(
-        certificates: &[model::Certificate],
+    fn load<'a>(
+        certificates: impl Iterator<Item = &'a model::Certificate>,
         provider: &CryptoProvider,
     ) -> Result<Self, TlsError> {
         let load = |(position, certificate)| {

@@ -38,7 +38,10 @@ fn certificate(pair: &Credential) -> Certificate {
 /// A listener with these certificates.
 fn listener(certificates: &[&Credential], client_auth: ClientAuth) -> TlsServer {
     TlsServer {
-        certificates: certificates.iter().map(|pair| certificate(pair)).collect(),
+        certificates: certificates
+            .iter()
+            .map(|pair| certificate(pair).into())
+            .collect(),
         client_auth,
         alpn: vec![Alpn::H2, Alpn::Http11],
         min_version: TlsVersion::V12,
@@ -310,12 +313,17 @@ fn unusable_configurations_are_explained() {
     let ca = authority("ca");
     let pair = ca.server(&["a.test"]);
     let mut mismatched = listener(&[&pair], ClientAuth::None);
-    mismatched.certificates.push(Certificate {
+    let other = Certificate {
         key: PrivateKey::new(ca.server(&["a.test"]).key().secret_der()),
         ..certificate(&pair)
-    });
-    let mut unparsable = listener(&[&pair], ClientAuth::None);
-    unparsable.certificates[0].key = PrivateKey::new(b"no key");
+    };
+    mismatched.certificates.push(other.into());
+    let mut unparsable = listener(&[], ClientAuth::None);
+    let no_key = Certificate {
+        key: PrivateKey::new(b"no key"),
+        ..certificate(&pair)
+    };
+    unparsable.certificates.push(no_key.into());
     let nobody = listener(&[&pair], required(vec![Der::new(b"nobody")]));
     let nothing = listener(&[], ClientAuth::None);
     for (server, expected) in [

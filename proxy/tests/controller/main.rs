@@ -10,6 +10,7 @@
 mod support;
 
 mod absence;
+mod certificates;
 mod credentials;
 mod keys;
 mod memory;

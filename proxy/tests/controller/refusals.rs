@@ -108,10 +108,11 @@ fn an_unusable_certificate_is_rejected() {
             let xds::model::ListenerProtocol::Https(server) = &mut listener.protocol else {
                 panic!("of HTTPS");
             };
-            server.certificates = vec![xds::model::Certificate {
+            let mismatched = xds::model::Certificate {
                 chain: vec![xds::model::Der::new(&chain)],
                 key: xds::model::PrivateKey::new(key.secret_der()),
-            }];
+            };
+            server.certificates = vec![mismatched.into()];
             *encoded = Encoded::new(&listener.into());
         }
     });

@@ -114,13 +114,26 @@ impl Config {
 
     /// A Secret with a certificate and its key, which replaces an earlier one of that name.
     pub(super) fn secret(&mut self, name: &str, pair: &Credential) {
-        let kind = format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}}}\n");
-        self.extra.retain(|document| !document.starts_with(&kind));
+        let kind = self.without_secret(name);
         self.extra.push(format!(
             "{kind}type: kubernetes.io/tls\nstringData:\n  tls.crt: |\n{}  tls.key: |\n{}",
             indented(&pair.pem()),
             indented(&pair.key_pem())
         ));
+    }
+
+    /// Removes a Secret; returns how its document begins.
+    pub(super) fn without_secret(&mut self, name: &str) -> String {
+        let kind = format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}}}\n");
+        self.extra.retain(|document| !document.starts_with(&kind));
+        kind
+    }
+
+    /// A Secret with these entries in the place of a certificate and its key.
+    pub(super) fn broken_secret(&mut self, name: &str, entries: &str) {
+        let kind = self.without_secret(name);
+        let text = format!("{kind}type: Opaque\nstringData: {entries}\n");
+        self.extra.push(text);
     }
 
     /// A `ConfigMap` with the certificate of an authority.

@@ -1,10 +1,11 @@
 //! Open connections of listeners whose TLS settings change.
 
+use super::tls_reload::waits_until_shown;
 use crate::support::frames::{ACK, GOAWAY, HEADERS, PING, Peer, frame, get};
-use crate::support::pki::{Credential, authority};
+use crate::support::pki::{Authority, Credential, authority};
 use crate::support::{
-    Driver, Gate, GatewayBuilder, Origin, Reply, client, gateway, into_tls, ok, on_both_drivers,
-    origin, tls, tls_client,
+    Broken, Driver, Gate, Gateway, GatewayBuilder, Origin, Reply, client, gateway, into_tls, ok,
+    on_both_drivers, origin, tls, tls_client,
 };
 
 /// Client certificates are required.
@@ -53,6 +54,49 @@ on_both_drivers! {
         assert_ne!(open.sends(GET).reads().status(), 200);
         open.expects_close();
         assert_eq!(origin.requests().len(), 1);
+    }
+
+    fn a_withdrawn_certificate_is_not_used_again(driver) {
+        let (origin, ca) = (origin().replies(ok("served")), authority("ca"));
+        let pair = ca.server(&["a.test"]);
+        let with = https(driver, "web", &pair, &origin);
+        for withdrawn in [
+            with.clone().without_secret("web-0"),
+            with.clone().broken_secret("web-0").without_secret("web-0"),
+        ] {
+            let gateway = with.clone().start();
+            gateway.tls_client(&tls(&ca, "a.test")).sends(GET).expects(200);
+            gateway.reconfigure(&withdrawn);
+            gateway.waits_for_applied(2);
+            assert_rejected_by_alert(&gateway, &ca);
+        }
+    }
+
+    fn a_broken_secret_keeps_the_previous_pair_until_it_is_withdrawn(driver) {
+        let (origin, ca) = (origin().replies(ok("served")), authority("ca"));
+        let (pair, next) = (ca.server(&["a.test"]), ca.server(&["a.test"]));
+        let with = https(driver, "web", &pair, &origin);
+        let gateway = with.clone().start();
+        let tls = tls(&ca, "a.test");
+        let reports = [
+            (with.clone().broken_secret("web-0"), "has no PEM certificate"),
+            (with.clone().empty_secret("web-0"), "has no entry `tls.crt`"),
+        ];
+        for (broken, report) in reports {
+            gateway.reconfigure(&broken);
+            gateway.waits_for_log(report);
+            let mut client = gateway.tls_client(&tls);
+            client.sends(GET).expects(200);
+            assert!(client.received_certificate(&pair));
+        }
+        gateway.reconfigure(&with.clone().secret("web-0", &next));
+        waits_until_shown(&gateway, &tls, &next);
+        gateway.reconfigure(&with.clone().without_secret("web-0"));
+        gateway.waits_for_applied(4);
+        let never = with.broken_secret("web-0").start();
+        for gateway in [&gateway, &never] {
+            assert_rejected_by_alert(gateway, &ca);
+        }
     }
 
     fn a_tls_connection_ends_when_its_listener_becomes_plain(driver) {
@@ -133,6 +177,14 @@ on_both_drivers! {
         client.expects_close();
         assert_eq!(origin.requests().len(), 1);
     }
+}
+
+/// Expects that a handshake for `a.test` is rejected by an alert, without a certificate.
+#[track_caller]
+fn assert_rejected_by_alert(gateway: &Gateway, ca: &Authority) {
+    let broken = gateway.tls_client(&tls(ca, "a.test")).is_refused();
+    let is_alert = matches!(&broken, Broken::Tls(why) if why.contains("UnrecognisedName"));
+    assert!(is_alert, "{broken:?}\n{}", gateway.log());
 }
 
 /// An HTTPS listener of this name, for `a.test`.

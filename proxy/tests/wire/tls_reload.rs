@@ -21,7 +21,7 @@ fn builder(driver: Driver, origin: &Origin, pair: &Credential) -> GatewayBuilder
 
 /// Waits until new connections get a certificate.
 #[track_caller]
-fn waits_until_shown(gateway: &Gateway, tls: &Tls, pair: &Credential) {
+pub(crate) fn waits_until_shown(gateway: &Gateway, tls: &Tls, pair: &Credential) {
     let deadline = std::time::Instant::now() + TIMEOUT;
     while !gateway
         .tls_client(tls)

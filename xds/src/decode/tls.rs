@@ -3,8 +3,8 @@
 use super::field_path::FieldPath;
 use super::value::{choice, exact_hostname, hostname, set_text};
 use crate::model::{
-    Alpn, BackendTls, Certificate, ClientAuth, Der, PrivateKey, Roots, SubjectAltName, TlsClient,
-    TlsServer, TlsVersion,
+    Alpn, BackendTls, Certificate, ClientAuth, Der, ObjectName, PrivateKey, Roots,
+    ServerCertificate, SubjectAltName, TlsClient, TlsServer, TlsVersion,
 };
 use crate::proto::{self, backend_tls, identity, tls_client};
 
@@ -21,6 +21,34 @@ pub(super) fn certificate(at: &FieldPath<'_>, message: proto::Certificate) -> Op
     })
 }
 
+/// Without a Secret, it is from a controller that does not name it: then it needs a pair.
+fn server_certificate(
+    at: &FieldPath<'_>,
+    message: proto::Certificate,
+) -> Option<ServerCertificate> {
+    if message.secret.is_empty() {
+        let pair = Some(certificate(at, message)?);
+        return Some(ServerCertificate { secret: None, pair });
+    }
+    let name = message.secret.split_once('/');
+    let name = name.and_then(|(namespace, name)| ObjectName::parse(namespace, name).ok());
+    let Some(name) = name else {
+        return at
+            .field("secret")
+            .problem("is not a namespace and a name, separated by `/`");
+    };
+    let is_usable = !message.chain.is_empty() || !message.key.is_empty();
+    let pair = if is_usable {
+        Some(certificate(at, message)?)
+    } else {
+        None
+    };
+    Some(ServerCertificate {
+        secret: Some(name),
+        pair,
+    })
+}
+
 fn der(at: &FieldPath<'_>, bytes: Vec<u8>) -> Option<Der> {
     if bytes.is_empty() {
         return at.missing();
@@ -29,7 +57,7 @@ fn der(at: &FieldPath<'_>, bytes: Vec<u8>) -> Option<Der> {
 }
 
 pub(super) fn tls_server(at: &FieldPath<'_>, message: proto::TlsServer) -> Option<TlsServer> {
-    let certificates = at.list("certificates", message.certificates, certificate);
+    let certificates = at.list("certificates", message.certificates, server_certificate);
     let client_auth = at.optional("client_auth", message.client_auth, client_auth);
     let alpn = at.list("alpn", message.alpn, |at, number| {
         choice(at, number, |protocol| match protocol {

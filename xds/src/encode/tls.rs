@@ -2,8 +2,8 @@
 
 use super::value::list;
 use crate::model::{
-    Alpn, BackendTls, Certificate, ClientAuth, Der, Roots, SubjectAltName, TlsClient, TlsServer,
-    TlsVersion,
+    Alpn, BackendTls, Certificate, ClientAuth, Der, ObjectName, Roots, ServerCertificate,
+    SubjectAltName, TlsClient, TlsServer, TlsVersion,
 };
 use crate::proto::{self, backend_tls, identity, tls_client};
 
@@ -12,6 +12,20 @@ impl From<&Certificate> for proto::Certificate {
         Self {
             chain: ders(&certificate.chain),
             key: certificate.key.secret_der().to_vec(),
+            secret: String::new(),
+        }
+    }
+}
+
+impl From<&ServerCertificate> for proto::Certificate {
+    fn from(certificate: &ServerCertificate) -> Self {
+        let pair = certificate.pair.as_ref().map(Self::from);
+        Self {
+            secret: certificate
+                .secret
+                .as_ref()
+                .map_or_else(String::new, ObjectName::to_string),
+            ..pair.unwrap_or_default()
         }
     }
 }

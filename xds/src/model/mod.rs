@@ -68,8 +68,8 @@ pub use session::{
     CookiePath, InvalidCookiePath, SessionLifetime, SessionPersistence, SessionToken,
 };
 pub use tls::{
-    Alpn, BackendTls, Certificate, ClientAuth, Der, PrivateKey, Roots, SubjectAltName, TlsClient,
-    TlsServer, TlsVersion,
+    Alpn, BackendTls, Certificate, ClientAuth, Der, PrivateKey, Roots, ServerCertificate,
+    SubjectAltName, TlsClient, TlsServer, TlsVersion,
 };
 pub use workload::{Health, Serves, Service, ServicePort, Workload};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ring::digest;
 
-use super::Hostname;
+use super::{Hostname, ObjectName};
 
 /// An X.509 certificate in DER.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,12 +79,32 @@ pub struct Certificate {
     pub key: PrivateKey,
 }
 
+/// A certificate of a listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerCertificate {
+    /// The Secret that it is from; `None` from a controller that does not say.
+    pub secret: Option<ObjectName>,
+    /// The pair. `None` if the Secret exists without a usable one, which is taken for a mistake: the
+    /// proxy goes on with the pair that it has from this Secret. A Secret that was deleted, or that
+    /// may no longer be used, is not among the certificates at all.
+    pub pair: Option<Certificate>,
+}
+
+impl From<Certificate> for ServerCertificate {
+    fn from(pair: Certificate) -> Self {
+        Self {
+            secret: None,
+            pair: Some(pair),
+        }
+    }
+}
+
 /// TLS termination at a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsServer {
     /// The first whose names match the SNI is used, or else the first. Without any, every handshake
     /// is refused: the listener keeps its host name from less specific listeners of its port.
-    pub certificates: Vec<Certificate>,
+    pub certificates: Vec<ServerCertificate>,
     /// Whether a client certificate is requested.
     pub client_auth: ClientAuth,
     /// Offered protocols, preferred first; empty disables ALPN.
@@ -94,6 +114,11 @@ pub struct TlsServer {
 }
 
 impl TlsServer {
+    /// The usable certificates.
+    pub fn pairs(&self) -> impl Iterator<Item = &Certificate> {
+        self.certificates.iter().filter_map(|it| it.pair.as_ref())
+    }
+
     /// Refuses every handshake.
     #[must_use]
     pub fn refusing() -> Self {

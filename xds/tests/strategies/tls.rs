@@ -3,11 +3,11 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use xds::model::{
-    Alpn, BackendTls, Certificate, ClientAuth, Der, PrivateKey, Roots, SubjectAltName, TlsClient,
-    TlsServer, TlsVersion,
+    Alpn, BackendTls, Certificate, ClientAuth, Der, PrivateKey, Roots, ServerCertificate,
+    SubjectAltName, TlsClient, TlsServer, TlsVersion,
 };
 
-use super::value::{exact_hostname, hostname};
+use super::value::{exact_hostname, hostname, object_name};
 
 fn ders() -> impl Strategy<Value = Vec<Der>> {
     let der = vec(any::<u8>(), 1..16).prop_map(|bytes| Der::new(&bytes));
@@ -21,9 +21,23 @@ pub(super) fn certificate() -> impl Strategy<Value = Certificate> {
     })
 }
 
+fn server_certificate() -> impl Strategy<Value = ServerCertificate> {
+    let named = (object_name(), prop::option::of(certificate()));
+    prop_oneof![
+        named.prop_map(|(secret, pair)| ServerCertificate {
+            secret: Some(secret),
+            pair
+        }),
+        certificate().prop_map(|pair| ServerCertificate {
+            secret: None,
+            pair: Some(pair)
+        }),
+    ]
+}
+
 prop_compose! {
     pub(super) fn tls_server()(
-        certificates in vec(certificate(), 0..3),
+        certificates in vec(server_certificate(), 0..3),
         client_auth in client_auth(),
         alpn in prop::sample::subsequence(vec![Alpn::H2, Alpn::Http11], 0..=2),
         min_version in prop_oneof![Just(TlsVersion::V12), Just(TlsVersion::V13)],

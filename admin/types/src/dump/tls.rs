@@ -28,7 +28,7 @@ impl From<&model::TlsServer> for ListenerTls {
             model::ClientAuth::Required { roots } => ("AllowValidOnly", roots.as_slice()),
             model::ClientAuth::Optional { roots } => ("AllowInsecureFallback", roots.as_slice()),
         };
-        let certificates = tls.certificates.iter();
+        let certificates = tls.pairs();
         Self {
             certificates: certificates.filter_map(fingerprint).collect(),
             client_auth: client_auth.to_owned(),

@@ -214,7 +214,7 @@ fn certificate(
         let field = "spec.tls.clientCertificateRef";
         record_expiry(reader, subject, certificate, field, expiries);
     }
-    Some(found.map_err(|problem| problem.under("tls.clientCertificateRef")))
+    Some(found.map_err(|error| Problem::from(error).under("tls.clientCertificateRef")))
 }
 
 fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {

@@ -263,17 +263,16 @@ impl<'a> Reader<'a> {
             .map(|session| &**session)
     }
 
-    /// The certificate of a Secret; parsed by `read` unless it was before.
+    /// The certificate of a Secret, if that exists; parsed by `read` unless it was before.
     pub(crate) fn certificate_of(
         &self,
         name: &ObjectName,
         read: impl FnOnce(&Secret) -> Result<Certificate, String>,
-    ) -> Result<Certificate, String> {
-        let secret = self.object::<Secret>(name);
-        let secret = secret.ok_or_else(|| "does not exist: create it".to_owned())?;
+    ) -> Option<Result<Certificate, String>> {
+        let secret = self.object::<Secret>(name)?;
         let mut certificates = self.objects.certificates.borrow_mut();
         let certificate = certificates.entry(name.clone());
-        certificate.or_insert_with(|| read(secret)).clone()
+        Some(certificate.or_insert_with(|| read(secret)).clone())
     }
 }
 

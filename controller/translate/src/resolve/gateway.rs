@@ -126,7 +126,7 @@ fn client_certificate(
         let subject = (&*owner.name().namespace, reference, "backends");
         tls::record_expiry(reader, subject, certificate, field, expiries);
     }
-    Some(found.map_err(|problem| problem.under(field)))
+    Some(found.map_err(|error| Problem::from(error).under(field)))
 }
 
 fn parameters_ref(object: &api::Gateway) -> Option<&api::ParametersReference> {

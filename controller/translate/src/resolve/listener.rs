@@ -81,7 +81,7 @@ impl ListenerWithConflicts<'_> {
 
     /// Whether it is programmed.
     pub(crate) fn is_programmed(&self) -> bool {
-        self.is_accepted() && self.is_carried()
+        self.is_accepted() && self.is_carried() && self.listener.has_certificate()
     }
 }
 
@@ -139,6 +139,12 @@ impl Listener {
     /// Whether it is accepted.
     pub(crate) fn is_accepted(&self, conflicts: &ListenerConflicts) -> bool {
         self.is_claimed(conflicts) && self.filter_refusals.is_empty()
+    }
+
+    /// Whether it can complete handshakes, if its protocol has any.
+    pub(crate) fn has_certificate(&self) -> bool {
+        let tls = self.carried.as_ref().and_then(ListenerProtocol::tls);
+        tls.is_none_or(|tls| tls.pairs().next().is_some())
     }
 
     /// Whether it receives the requests of its port and host name, if only to reject them.

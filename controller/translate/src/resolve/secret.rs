@@ -14,6 +14,24 @@ use crate::reader::Reader;
 use crate::reader::Referent;
 use crate::reason::Reason;
 
+/// Why a certificate reference has no usable pair.
+#[derive(Debug)]
+pub(crate) enum CertificateError {
+    /// It may not be used, or no longer: its Secret does not exist, no grant allows it, or it is not a
+    /// Secret.
+    Withdrawn(Problem),
+    /// The Secret exists, but its content is broken.
+    Broken(ObjectName, Problem),
+}
+
+impl From<CertificateError> for Problem {
+    fn from(error: CertificateError) -> Self {
+        match error {
+            CertificateError::Withdrawn(problem) | CertificateError::Broken(_, problem) => problem,
+        }
+    }
+}
+
 impl Reader<'_> {
     /// Resolves a certificate reference of an object of kind `T` in `namespace`. Without a usable
     /// pair, returns a problem with reason `invalid`.
@@ -22,14 +40,15 @@ impl Reader<'_> {
         namespace: &str,
         reference: &SecretObjectReference,
         invalid: Reason,
-    ) -> Result<Certificate, Problem> {
+    ) -> Result<Certificate, CertificateError> {
         let problem = |reason, message: String| Problem::new(reason, "", message);
+        let withdrawn = |reason, message| CertificateError::Withdrawn(problem(reason, message));
         if (&*reference.group, &*reference.kind) != (Secret::GROUP, Secret::KIND) {
             let message = format!(
                 "a certificate cannot come from kind `{}` of group `{}`: refer to a Secret",
                 reference.kind, reference.group
             );
-            return Err(problem(invalid, message));
+            return Err(withdrawn(invalid, message));
         }
         let to = Referent {
             group: Secret::GROUP,
@@ -44,10 +63,16 @@ impl Reader<'_> {
                  `{namespace}`",
                 T::KIND
             );
-            return Err(problem(Reason::RefNotPermitted, message));
+            return Err(withdrawn(Reason::RefNotPermitted, message));
         }
-        let pair = self.certificate_of(&name, pair);
-        pair.map_err(|what| problem(invalid, format!("Secret {name} {what}")))
+        let Some(pair) = self.certificate_of(&name, pair) else {
+            let message = format!("Secret {name} does not exist: create it");
+            return Err(withdrawn(invalid, message));
+        };
+        pair.map_err(|what| {
+            let problem = problem(invalid, format!("Secret {name} {what}"));
+            CertificateError::Broken(name, problem)
+        })
     }
 }
 

@@ -2,10 +2,14 @@
 
 use std::fmt;
 
-use xds::model::{Alpn, Certificate, ClientAuth, ListenerProtocol, TlsServer, TlsVersion};
+use xds::model::{
+    Alpn, Certificate, ClientAuth, ListenerProtocol, ObjectName, ServerCertificate, TlsServer,
+    TlsVersion,
+};
 
 use super::frontend::Validated;
 use super::protocol::Protocol;
+use super::secret::CertificateError;
 use crate::api::{self, ListenerTls, OWN_GROUP, SecretObjectReference};
 use crate::expiry::Expiries;
 use crate::owner::Owner;
@@ -24,7 +28,8 @@ pub(crate) struct TlsProblems {
     pub(crate) expiries: Expiries,
 }
 
-/// The protocol in the model; `None` if invalid. One valid certificate of several suffices.
+/// The protocol in the model; `None` if invalid. One valid certificate of several suffices; without
+/// any, the listener is there and rejects handshakes.
 pub(crate) fn listener_protocol(
     reader: &Reader<'_>,
     owner: &Owner,
@@ -62,7 +67,7 @@ fn server(
     let certificates = certificates(reader, owner, tls, notes);
     let options = options(tls, alpn, notes);
     let Options { alpn, min_version } = options?;
-    (!certificates.is_empty()).then_some(move |client_auth| TlsServer {
+    Some(move |client_auth| TlsServer {
         certificates,
         client_auth,
         alpn,
@@ -75,7 +80,7 @@ fn certificates(
     owner: &Owner,
     tls: Option<&ListenerTls>,
     notes: &mut TlsProblems,
-) -> Vec<Certificate> {
+) -> Vec<ServerCertificate> {
     let references = tls.map_or(&[][..], |tls| &tls.certificate_refs);
     if references.is_empty() {
         let message = "names no certificate: refer to a Secret of type kubernetes.io/tls";
@@ -91,9 +96,19 @@ fn certificates(
             Ok(certificate) => {
                 let secret = (&*owner.name().namespace, reference, "clients");
                 record_expiry(reader, secret, &certificate, field, &mut notes.expiries);
-                certificates.push(certificate);
+                certificates.push(ServerCertificate {
+                    secret: Some(secret_name(&owner.name().namespace, reference)),
+                    pair: Some(certificate),
+                });
             }
-            Err(problem) => notes.refs.push(problem.under(field)),
+            Err(CertificateError::Withdrawn(problem)) => notes.refs.push(problem.under(field)),
+            Err(CertificateError::Broken(secret, problem)) => {
+                certificates.push(ServerCertificate {
+                    secret: Some(secret),
+                    pair: None,
+                });
+                notes.refs.push(problem.under(field));
+            }
         }
     }
     certificates
@@ -106,7 +121,7 @@ pub(super) fn certificate(
     owner: &Owner,
     reference: &SecretObjectReference,
     invalid: Reason,
-) -> Result<Certificate, Problem> {
+) -> Result<Certificate, CertificateError> {
     let namespace = &owner.name().namespace;
     match owner {
         Owner::Gateway(_) => reader.certificate::<api::Gateway>(namespace, reference, invalid),
@@ -114,6 +129,12 @@ pub(super) fn certificate(
             reader.certificate::<api::ListenerSet>(namespace, reference, invalid)
         }
     }
+}
+
+/// The Secret that a reference from `namespace` names.
+fn secret_name(namespace: &str, reference: &SecretObjectReference) -> ObjectName {
+    let namespace = reference.namespace.as_deref().unwrap_or(namespace);
+    ObjectName::new(namespace, &reference.name)
 }
 
 /// Records the expiry of a Secret's certificate, which `peers` verify; of a chain, that of the

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use rustls::RootCertStore;
 use rustls::server::ProducesTickets;
 use xds::model::{
-    self, BackendTls, Certificate, ListenerKey, ObjectName, Roots, TlsClient, TlsServer,
+    self, BackendTls, Certificate, ListenerKey, ObjectName, Roots, ServerCertificate, TlsClient,
+    TlsServer,
 };
 
 use crate::config::Protection;
@@ -54,6 +55,8 @@ struct Domain {
 #[derive(Debug)]
 struct Listener {
     server: TlsServer,
+    /// The pairs in use: those of the input, and for Secrets that are broken now, the previous ones.
+    pairs: Vec<ServerCertificate>,
     made: Option<ServerTls>,
 }
 
@@ -147,19 +150,49 @@ impl TlsCompiler {
         {
             return Some(made.clone());
         }
-        let made = self.make(gateway, server);
-        if let Err(error) = &made {
-            tracing::error!(listener = key.as_str(), %error, "the listener's TLS settings are invalid; its connections are rejected");
+        let pairs = self.pairs_in_use(key, server);
+        let effective = TlsServer {
+            certificates: pairs.clone(),
+            ..server.clone()
+        };
+        let made = self.make(gateway, &effective);
+        match &made {
+            Ok(_) => {}
+            Err(TlsError::NoCertificate) => {
+                tracing::warn!(
+                    listener = key.as_str(),
+                    "the listener has no usable certificate; its TLS handshakes are rejected"
+                );
+            }
+            Err(error) => {
+                tracing::error!(listener = key.as_str(), %error, "the listener's TLS settings are invalid; its connections are rejected");
+            }
         }
         let made = made.ok();
         let listener = Listener {
             server: server.clone(),
+            pairs,
             made: made.clone(),
         };
         if self.listeners.insert(key.clone(), listener).is_some() {
             self.forget_unused_domains();
         }
         made
+    }
+
+    /// The certificates of a listener, with the previous pairs of Secrets that are broken. Pairs of
+    /// other Secrets, such as deleted ones, are forgotten.
+    fn pairs_in_use(&self, key: &ListenerKey, server: &TlsServer) -> Vec<ServerCertificate> {
+        let before = self.listeners.get(key).map_or(&[][..], |it| &it.pairs);
+        let in_use = |certificate: &ServerCertificate| {
+            if certificate.pair.is_some() {
+                return certificate.clone();
+            }
+            let mut before = before.iter();
+            let previous = before.find(|it| it.secret.is_some() && it.secret == certificate.secret);
+            previous.unwrap_or(certificate).clone()
+        };
+        server.certificates.iter().map(in_use).collect()
     }
 
     fn make(&mut self, gateway: &ObjectName, server: &TlsServer) -> Result<ServerTls, TlsError> {

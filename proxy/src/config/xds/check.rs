@@ -48,7 +48,12 @@ fn compile(
         gateway: gateway.clone(),
         client_auth: client_auth.clone(),
     });
-    ServerTls::compile(server, trust, tickets()?, CLIENT_PROTOCOLS).map(drop)
+    match ServerTls::compile(server, trust, tickets()?, CLIENT_PROTOCOLS) {
+        // A certificate was withdrawn, or is broken: the listener is told so, and refuses handshakes
+        // or keeps the pair that it has. To reject it would keep one that was withdrawn.
+        Ok(_) | Err(TlsError::NoCertificate) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn client(tls: Option<&BackendTls>) -> Result<(), TlsError> {

@@ -122,7 +122,7 @@ impl Scrape<'_> {
 }
 
 fn first_expiry(listener: &Listener) -> Option<u64> {
-    let certificates = listener.protocol.tls()?.certificates.iter();
+    let certificates = listener.protocol.tls()?.pairs();
     // Of a chain, the leaf: issuers usually outlive it.
     let own = certificates.filter_map(|certificate| certificate.chain.first());
     let first = own.filter_map(translate::expiry::of).min()?;

@@ -122,6 +122,25 @@ impl GatewayBuilder {
         self
     }
 
+    /// Removes a Secret.
+    pub(crate) fn without_secret(mut self, name: &str) -> Self {
+        self.config.without_secret(name);
+        self
+    }
+
+    /// A Secret whose certificate and key cannot be read.
+    pub(crate) fn broken_secret(mut self, name: &str) -> Self {
+        self.config
+            .broken_secret(name, "{tls.crt: broken, tls.key: broken}");
+        self
+    }
+
+    /// A Secret without entries.
+    pub(crate) fn empty_secret(mut self, name: &str) -> Self {
+        self.config.broken_secret(name, "{}");
+        self
+    }
+
     /// A `ConfigMap` with the certificate of an authority.
     pub(crate) fn authority(mut self, name: &str, authority: &Authority) -> Self {
         self.config.authority(name, authority);

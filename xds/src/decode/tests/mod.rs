@@ -153,6 +153,7 @@ fn invalid_tls_listeners_are_rejected() {
         certificates: vec![proto::Certificate {
             chain: vec![vec![1], Vec::new()],
             key: Vec::new(),
+            secret: String::new(),
         }],
         client_auth: Some(proto::ClientAuth::default()),
         alpn: vec![3],

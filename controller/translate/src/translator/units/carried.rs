@@ -31,6 +31,8 @@ pub(crate) struct CarriedGateway {
     emitted: Emitted,
     /// The listeners that are carried.
     listeners: BTreeSet<ListenerKey>,
+    /// Whether any of them has what it needs to serve.
+    is_served: bool,
     /// The ListenerSets with a carried listener.
     sets: BTreeSet<ObjectName>,
     /// The authorization servers of its listeners.
@@ -55,6 +57,7 @@ impl Unit for CarriedUnit {
         let mut carried = CarriedGateway {
             emitted: Emitted::default(),
             listeners: BTreeSet::new(),
+            is_served: false,
             sets: BTreeSet::new(),
             users: BTreeSet::new(),
             unusable: HashMap::new(),
@@ -90,13 +93,14 @@ impl Unit for CarriedUnit {
         let emitted = |it: Option<&'_ CarriedGateway>| it.map(|it| it.emitted.clone());
         let (before, after) = (emitted(old), emitted(new));
         Emitted::publish(before.as_ref(), after.as_ref(), changes.outcome);
-        let is_carried = |it: Option<&CarriedGateway>| it.map(CarriedGateway::is_carried);
-        if is_carried(old) != is_carried(new) {
+        let state = |it: Option<&CarriedGateway>| it.map(|it| (it.is_carried(), it.is_served));
+        if state(old) != state(new) {
             changes.fact(Fact::Carried(self.0.clone()));
         }
         let none = CarriedGateway {
             emitted: Emitted::default(),
             listeners: BTreeSet::new(),
+            is_served: false,
             sets: BTreeSet::new(),
             users: BTreeSet::new(),
             unusable: HashMap::new(),
@@ -210,6 +214,7 @@ impl CarriedUnit {
         let servers = servers.filter_map(|auth| Upstream::of(&auth.target));
         let users = servers.map(|upstream| (upstream, self.0.clone()));
         carried.users.extend(users);
+        carried.is_served |= listener.has_certificate();
         carried.listeners.insert(listener.offer.key.clone());
         if let Owner::ListenerSet(set) = &listener.owner {
             carried.sets.insert(set.clone());
@@ -296,6 +301,13 @@ impl<'a> UnitReader<'a> {
         self.depend_on(Fact::Carried(gateway.clone()));
         let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()));
         carried.is_some_and(CarriedGateway::is_carried)
+    }
+
+    /// Whether any listener of a Gateway has what it needs to serve.
+    pub(super) fn has_served_listener(&self, gateway: &ObjectName) -> bool {
+        self.depend_on(Fact::Carried(gateway.clone()));
+        let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()));
+        carried.is_some_and(|carried| carried.is_served)
     }
 
     /// The Gateway that carries a listener of an object.

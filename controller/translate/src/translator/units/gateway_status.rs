@@ -82,7 +82,8 @@ impl GatewayStatusUnit {
             let mut listeners = listeners.iter().zip(conflicts);
             listeners.any(|(listener, conflicts)| listener.is_accepted(conflicts))
         });
-        let is_programmed = is_accepted && properties.is_served() && reader.is_carried(&self.0);
+        let is_programmed =
+            is_accepted && properties.is_served() && reader.has_served_listener(&self.0);
         reader.depend_on(Fact::AttachedSets(self.0.clone()));
         let mut unusable: Vec<Problem> = Vec::new();
         if !is_programmed {
