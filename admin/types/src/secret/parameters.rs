@@ -6,6 +6,7 @@ use super::MASK;
 
 /// A text in which the values of parameters with these names are masked: of a query or a fragment, or of
 /// a URL anywhere in the text. It is up to the caller to mask secrets with well-known names.
+#[must_use]
 pub fn parameters<'a>(text: &'a str, is_secret: &dyn Fn(&str) -> bool) -> Cow<'a, str> {
     let Some(start) = text.find(['?', '#', ';']) else {
         return Cow::Borrowed(text);
@@ -13,7 +14,7 @@ pub fn parameters<'a>(text: &'a str, is_secret: &dyn Fn(&str) -> bool) -> Cow<'a
     let (before, rest) = text.split_at(start);
     let secret_name = |part: &str| {
         let (name, _) = part.split_once('=')?;
-        is_secret(name).then(|| name.len())
+        is_secret(name).then_some(name.len())
     };
     if !rest
         .split(SEPARATORS)

@@ -169,6 +169,7 @@ pub(super) fn duplicate_replacement(object: &Object, number: usize) -> Option<Ob
 
 /// The version of an object that stays in effect, if it has to know of a later one that was rejected;
 /// `None` if it stays as it is.
+#[must_use]
 pub fn kept_beside(kept: &Object, rejected: &Object) -> Option<Object> {
     match (kept, rejected) {
         (Object::TrafficPolicy(kept), Object::TrafficPolicy(rejected)) => {
