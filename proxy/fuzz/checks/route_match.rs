@@ -156,7 +156,8 @@ fn value_holds(test: &StringMatch, value: &str) -> bool {
 }
 
 fn is_match(pattern: &xds::model::Pattern, text: &str) -> bool {
-    pattern.compile().expect("a pattern").is_match(text)
+    let matcher = pattern.matcher();
+    matcher.is_match(text.as_bytes(), &mut matcher.memory())
 }
 
 fn first_parameter(query: &str, name: &str) -> Option<String> {

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::names::Table;
 use crate::policy::jwt::TokenCache;
 use crate::route::RegexCache;
 use crate::shard::Shard;
@@ -19,8 +18,8 @@ pub(crate) struct Proxy {
     pub(crate) upstreams: Upstreams,
     /// Free working memory of requests.
     pub(crate) scratch: ScratchPool,
-    /// Scratch memory for matching the listeners' regular expressions.
-    pub(crate) regexes: RefCell<Table<RegexCache>>,
+    /// Scratch memory for matching regular expressions.
+    pub(crate) regexes: RefCell<RegexCache>,
     /// Cache of verified tokens.
     pub(crate) tokens: RefCell<TokenCache>,
     /// Requests waiting for an unknown key.

@@ -6,6 +6,7 @@ pub const ROUTER_PLACES_PER_PART: usize = 32;
 /// Maximum number of parts of a router: 1024, whose pointers a change copies. With more than 32 768
 /// hosts and paths, parts get larger.
 pub const ROUTER_PARTS: usize = 1024;
-/// Regular expressions of a listener that a shard keeps working memory for: 4096; beyond that, all
-/// of it is dropped and built again.
-pub const REGEX_CACHES: usize = 4096;
+/// Working memory of a shard for searches with regular expressions: 8 MiB. An ordinary one takes 1 to
+/// 4 KiB, and none more than some 100 KiB; beyond the limit all of it is dropped and built again, which
+/// takes some microseconds for each that is used.
+pub const REGEX_CACHE_BYTES: usize = 8 << 20;

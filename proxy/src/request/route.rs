@@ -91,8 +91,7 @@ impl<'a> Exchange<'a> {
             method: self.received.method(),
             headers,
         };
-        let mut caches = self.proxy.regexes.borrow_mut();
-        let cache = caches.find_or_insert(listener.id, Default::default);
+        let cache = &mut *self.proxy.regexes.borrow_mut();
         let selected = listener.router.select(&view, cache);
         let rule = selected.and_then(|selected| listener.rules.get(selected.route as usize));
         if let Some(trace) = &self.record.trace {

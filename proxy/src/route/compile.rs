@@ -14,7 +14,6 @@ use xds::model::{Hostname, HttpMatch, Order, PathMatch};
 use super::host::{Coverage, HostName, Level};
 use super::part::{NewNode, Part, part_of};
 use super::path::{Scope, path_hash};
-use super::pattern::PatternPool;
 use super::rank::Source;
 use super::select::Router;
 use crate::limits::{ROUTER_PARTS, ROUTER_PLACES_PER_PART};
@@ -55,7 +54,6 @@ pub(crate) struct RouterCompiler<S> {
     parts: Vec<NewPart<S>>,
     /// Number of hosts and paths in all parts.
     places: usize,
-    patterns: PatternPool,
     dirty: Dirty,
     last: Router,
 }
@@ -103,7 +101,6 @@ impl<S> Default for RouterCompiler<S> {
             free: Vec::new(),
             parts: vec![NewPart::default()],
             places: 0,
-            patterns: PatternPool::default(),
             dirty: Dirty {
                 parts: BTreeSet::from([0]),
                 ..Dirty::default()
@@ -251,16 +248,15 @@ impl<S: Source> RouterCompiler<S> {
         let Dirty { levels, parts } = std::mem::take(&mut self.dirty);
         for number in levels {
             let level = self.levels[number].as_deref();
-            let level = level.map(|level| Arc::new(Level::compile(level, &mut self.patterns)));
+            let level = level.map(|level| Arc::new(Level::compile(level)));
             self.last.levels.set(number, level);
         }
         for number in parts {
-            let part = Part::compile(&self.parts[number], &self.levels, &mut self.patterns);
+            let part = Part::compile(&self.parts[number], &self.levels);
             let compiled = &mut self.last.parts;
             compiled.resize_with(self.parts.len(), Arc::default);
             compiled[number] = Arc::new(part);
         }
-        self.patterns.trim();
         self.last.clone()
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use http::{HeaderName, Method};
 use xds::model::{HttpMatch, PathMatch, StringMatch};
 
-use super::pattern::{PatternId, PatternPool, PatternSet};
+use super::pattern::{PatternId, PatternSet};
 use super::table::index_u32;
 
 /// The first condition of a match that a request does not meet.
@@ -54,28 +54,18 @@ impl NameId {
 }
 
 /// Collects the conditions of a router under construction.
-#[derive(Debug)]
-pub(super) struct ConditionSet<'a, 'p> {
+#[derive(Debug, Default)]
+pub(super) struct ConditionSet<'a> {
     names: HashMap<&'a HeaderName, NameId>,
     /// The names, by index.
     pub(super) name_list: Vec<HeaderName>,
     /// The patterns of all conditions.
-    pub(super) patterns: PatternSet<'a, 'p>,
+    pub(super) patterns: PatternSet<'a>,
     /// All conditions; those of one match are adjacent.
     pub(super) list: Vec<Condition>,
 }
 
-impl<'a, 'p> ConditionSet<'a, 'p> {
-    /// An empty set, whose patterns are taken from `pool`.
-    pub(super) fn new(pool: &'p mut PatternPool) -> Self {
-        Self {
-            names: HashMap::new(),
-            name_list: Vec::new(),
-            patterns: PatternSet::new(pool),
-            list: Vec::new(),
-        }
-    }
-
+impl<'a> ConditionSet<'a> {
     /// Appends the conditions of a match, cheap ones first.
     pub(super) fn add(&mut self, matches: &'a HttpMatch) {
         self.list

@@ -11,7 +11,6 @@ use super::compile::NewLevel;
 use super::hash::Hash;
 use super::part::{Matches, NewMatches};
 use super::path::Scope;
-use super::pattern::PatternPool;
 use super::rank::Source;
 
 /// The hosts of a level.
@@ -113,8 +112,8 @@ pub(super) struct Level {
 }
 
 impl Level {
-    pub(super) fn compile<S: Source>(new: &NewLevel<S>, pool: &mut PatternPool) -> Self {
-        let mut matches = NewMatches::new(pool);
+    pub(super) fn compile<S: Source>(new: &NewLevel<S>) -> Self {
+        let mut matches = NewMatches::default();
         matches.add(&new.root);
         let root = matches.count();
         matches.add(&new.regexes);

@@ -10,7 +10,7 @@ use super::condition::{Condition, ConditionSet};
 use super::hash::Hash;
 use super::host::{HostName, Kind};
 use super::path::Paths;
-use super::pattern::{PatternPool, Patterns};
+use super::pattern::Patterns;
 use super::rank::{Source, ranked};
 use super::select::Candidate;
 use super::table::{Table, index_u32};
@@ -47,7 +47,6 @@ impl Part {
     pub(super) fn compile<S: Source>(
         new: &NewPart<S>,
         levels: &[Option<Box<NewLevel<S>>>],
-        pool: &mut PatternPool,
     ) -> Self {
         let hosts = new.hosts.iter().filter_map(|number| {
             let name = levels.get(*number)?.as_ref()?.name.clone();
@@ -56,7 +55,7 @@ impl Part {
         });
         let hosts: Box<[Host]> = hosts.collect();
         let hashes: Vec<Hash> = hosts.iter().map(|it| it.name.coverage().hash()).collect();
-        let mut matches = NewMatches::new(pool);
+        let mut matches = NewMatches::default();
         let nodes = new.nodes.iter().map(|node| {
             let start = matches.count();
             matches.add(&node.exact);
@@ -84,19 +83,13 @@ pub(super) struct Matches {
     pub(super) patterns: Patterns,
 }
 
-pub(super) struct NewMatches<'a, 'p> {
+#[derive(Default)]
+pub(super) struct NewMatches<'a> {
     candidates: Vec<Candidate>,
-    conditions: ConditionSet<'a, 'p>,
+    conditions: ConditionSet<'a>,
 }
 
-impl<'a, 'p> NewMatches<'a, 'p> {
-    pub(super) fn new(pool: &'p mut PatternPool) -> Self {
-        Self {
-            candidates: Vec::new(),
-            conditions: ConditionSet::new(pool),
-        }
-    }
-
+impl<'a> NewMatches<'a> {
     pub(super) fn count(&self) -> u32 {
         index_u32(self.candidates.len())
     }

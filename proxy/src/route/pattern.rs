@@ -1,26 +1,22 @@
 //! The regular expressions of a router, and the memory for matching them.
 //!
-//! Shards share a router, so the working memory of a search is in the shard's own [`RegexCache`]:
-//! no lock, and no allocation after the first use of a pattern.
+//! Shards share the compiled expressions, so the working memory of searches is in the shard's own
+//! [`RegexCache`]: no lock, and no allocation once an expression has seen the usual texts.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use regex_automata::{Anchored, Input, meta};
-use regex_syntax::hir::HirKind;
-use xds::model::Pattern;
+use xds::model::{MatchMemory, Matcher, Pattern};
 
-use crate::limits::REGEX_CACHES;
+use crate::limits::REGEX_CACHE_BYTES;
 
-/// A shard's working memory for the regular expressions of a router and its successors.
+/// A shard's working memory for the regular expressions of all its routers and their successors.
 ///
-/// Keep one for each listener of a shard. It grows as patterns are used.
+/// It grows as expressions are used, up to a limit in bytes.
 #[derive(Debug, Default)]
 pub struct RegexCache {
-    /// The working memory of each pattern used, by its id.
-    searches: HashMap<u64, Box<meta::Cache>, BuildHasherDefault<IdHasher>>,
+    searches: Searches,
     /// A text that has to be assembled before matching.
     text: Vec<u8>,
 }
@@ -30,6 +26,51 @@ impl RegexCache {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The working memory of searches, in bytes.
+    #[must_use]
+    pub fn search_bytes(&self) -> usize {
+        self.searches.bytes
+    }
+}
+
+/// The working memory of each expression used, by the id of its matcher.
+#[derive(Debug, Default)]
+struct Searches {
+    by_id: HashMap<u64, Search, BuildHasherDefault<IdHasher>>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Search {
+    memory: MatchMemory,
+    /// Its size after the last search.
+    bytes: usize,
+}
+
+impl Searches {
+    fn is_match(&mut self, matcher: &Matcher, text: &[u8]) -> bool {
+        if !text.starts_with(matcher.prefix()) {
+            return false;
+        }
+        let search = match self.by_id.entry(matcher.id()) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let memory = matcher.memory();
+                entry.insert(Search { memory, bytes: 0 })
+            }
+        };
+        let is_match = matcher.is_match(text, &mut search.memory);
+        let bytes = search.memory.bytes();
+        self.bytes = self.bytes - search.bytes + bytes;
+        search.bytes = bytes;
+        if self.bytes > REGEX_CACHE_BYTES {
+            // Most entries belong to removed expressions, or to a client that tries them all.
+            self.by_id.clear();
+            self.bytes = 0;
+        }
+        is_match
     }
 }
 
@@ -56,25 +97,14 @@ impl Hasher for IdHasher {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PatternId(usize);
 
-/// The distinct regular expressions of some candidates.
+/// The distinct regular expressions of some candidates. They are compiled.
 #[derive(Debug, Default)]
-pub(super) struct Patterns(Box<[Arc<Compiled>]>);
-
-#[derive(Debug)]
-struct Compiled {
-    /// Unique forever: a cache used with another regex would panic.
-    id: u64,
-    /// The literal prefix of every match. Most rules of a host differ in it, and comparing it costs
-    /// a tenth of a search.
-    prefix: Box<[u8]>,
-    regex: meta::Regex,
-}
+pub(super) struct Patterns(Box<[Pattern]>);
 
 impl Patterns {
     /// Whether the pattern matches the whole text.
     pub(super) fn is_match(&self, id: PatternId, text: &[u8], cache: &mut RegexCache) -> bool {
-        let RegexCache { searches, .. } = cache;
-        self.0[id.0].is_match(text, searches)
+        cache.searches.is_match(self.0[id.0].matcher(), text)
     }
 
     /// Whether the pattern matches the whole text of the bytes.
@@ -90,85 +120,24 @@ impl Patterns {
         } = cache;
         whole.clear();
         whole.extend(text);
-        self.0[id.0].is_match(whole, searches)
-    }
-}
-
-impl Compiled {
-    fn is_match(
-        &self,
-        text: &[u8],
-        searches: &mut HashMap<u64, Box<meta::Cache>, BuildHasherDefault<IdHasher>>,
-    ) -> bool {
-        if !text.starts_with(&self.prefix) {
-            return false;
-        }
-        if searches.len() >= REGEX_CACHES && !searches.contains_key(&self.id) {
-            // Most entries belong to removed patterns.
-            searches.clear();
-        }
-        let cache = searches.entry(self.id);
-        let cache = cache.or_insert_with(|| Box::new(self.regex.create_cache()));
-        let input = Input::new(text).anchored(Anchored::Yes).earliest(true);
-        self.regex.search_half_with(cache, &input).is_some()
-    }
-}
-
-/// The patterns of successive routers, each compiled once.
-#[derive(Debug, Default)]
-pub(super) struct PatternPool {
-    compiled: HashMap<Box<str>, Arc<Compiled>>,
-    /// Number of patterns after the last trim.
-    left: usize,
-}
-
-impl PatternPool {
-    fn get(&mut self, pattern: &Pattern) -> Arc<Compiled> {
-        if let Some(compiled) = self.compiled.get(pattern.as_str()) {
-            return Arc::clone(compiled);
-        }
-        let regex = pattern.compile();
-        let compiled = Arc::new(Compiled {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            prefix: literal_prefix(pattern.as_str()).into_boxed_slice(),
-            regex: regex.expect("a pattern was compiled once when it was parsed"),
-        });
-        let kept = Arc::clone(&compiled);
-        self.compiled.insert(pattern.as_str().into(), kept);
-        compiled
-    }
-
-    /// Removes the patterns that no router uses any more, once their number has doubled.
-    pub(super) fn trim(&mut self) {
-        if self.compiled.len() > 2 * self.left {
-            self.compiled
-                .retain(|_, compiled| Arc::strong_count(compiled) > 1);
-            self.left = self.compiled.len();
-        }
+        searches.is_match(self.0[id.0].matcher(), whole)
     }
 }
 
 /// Collects the patterns of candidates under construction.
-#[derive(Debug)]
-pub(super) struct PatternSet<'a, 'p> {
-    pool: &'p mut PatternPool,
-    ids: HashMap<&'a str, PatternId>,
-    list: Vec<Arc<Compiled>>,
+#[derive(Debug, Default)]
+pub(super) struct PatternSet<'a> {
+    ids: HashMap<&'a Pattern, PatternId>,
+    list: Vec<Pattern>,
 }
 
-impl<'a, 'p> PatternSet<'a, 'p> {
-    pub(super) fn new(pool: &'p mut PatternPool) -> Self {
-        Self {
-            pool,
-            ids: HashMap::new(),
-            list: Vec::new(),
-        }
-    }
-
-    /// The index of a pattern, compiled if it is new.
+impl<'a> PatternSet<'a> {
+    /// The index of a pattern. It is compiled here if it is in no other router, and was not received
+    /// from a controller: never on a shard.
     pub(super) fn add(&mut self, pattern: &'a Pattern) -> PatternId {
-        *self.ids.entry(pattern.as_str()).or_insert_with(|| {
-            self.list.push(self.pool.get(pattern));
+        *self.ids.entry(pattern).or_insert_with(|| {
+            let _: &Matcher = pattern.matcher();
+            self.list.push(pattern.clone());
             PatternId(self.list.len() - 1)
         })
     }
@@ -178,44 +147,59 @@ impl<'a, 'p> PatternSet<'a, 'p> {
     }
 }
 
-/// The literal prefix of everything a pattern matches; empty if it begins with an alternative.
-fn literal_prefix(pattern: &str) -> Vec<u8> {
-    let Ok(parsed) = regex_syntax::parse(pattern) else {
-        return Vec::new();
-    };
-    let parts = match parsed.kind() {
-        HirKind::Concat(parts) => parts,
-        _ => std::slice::from_ref(&parsed),
-    };
-    let literals = parts.iter().map_while(|part| match part.kind() {
-        HirKind::Literal(literal) => Some(&*literal.0),
-        _ => None,
-    });
-    literals.flatten().copied().collect()
-}
-
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-
 #[cfg(test)]
 mod tests {
-    use super::literal_prefix;
+    use super::*;
+
+    fn patterns(texts: &[Pattern]) -> (Patterns, Vec<PatternId>) {
+        let mut set = PatternSet::default();
+        let ids = texts.iter().map(|pattern| set.add(pattern)).collect();
+        (set.build(), ids)
+    }
+
+    fn pattern(text: &str) -> Pattern {
+        Pattern::parse(text).expect("a pattern")
+    }
 
     #[test]
-    fn the_literal_prefix_ends_at_the_first_alternative() {
-        for (pattern, prefix) in [
-            ("/items/[0-9]+", "/items/"),
-            ("/items", "/items"),
-            ("/items/(a|b)", "/items/"),
-            ("/items?", "/item"),
-            ("/it(ems)*", "/it"),
-            ("/v1/a|/v2/b", ""),
-            ("/a\\.b.*", "/a.b"),
-            ("(?i)/items", "/"),
-            (".*/items", ""),
-            ("^/items", ""),
-            ("", ""),
-        ] {
-            assert_eq!(literal_prefix(pattern), prefix.as_bytes(), "{pattern}");
+    fn the_working_memory_of_a_shard_is_bounded_in_bytes() {
+        // Each byte of the text leads to another state, so each takes what one may take.
+        let texts: Vec<Pattern> = (0..400)
+            .map(|number| pattern(&format!("(a|b)*a(a|b){{60}}{number}")))
+            .collect();
+        let (patterns, ids) = patterns(&texts);
+        let text: Vec<u8> = (0..4_000_u32)
+            .map(|at| b"ab"[usize::from(at.wrapping_mul(2_654_435_761) >> 13 & 1 == 0)])
+            .collect();
+        let mut cache = RegexCache::new();
+        let mut largest = 0;
+        for id in &ids {
+            assert!(!patterns.is_match(*id, &text, &mut cache));
+            largest = largest.max(cache.search_bytes());
+            assert!(cache.search_bytes() <= REGEX_CACHE_BYTES);
+            let held = cache.searches.by_id.values();
+            let held: usize = held.map(|search| search.memory.bytes()).sum();
+            assert_eq!(held, cache.search_bytes());
         }
+        assert!(largest > REGEX_CACHE_BYTES / 2, "{largest}: it was used");
+        assert!(cache.searches.by_id.len() < ids.len(), "some were dropped");
+    }
+
+    #[test]
+    fn ordinary_expressions_take_little_working_memory() {
+        let texts = [
+            pattern("/v[0-9]+/.*"),
+            pattern("[a-z]{2}(-[A-Z]{2})?"),
+            pattern(".*(Android|iPhone).*"),
+        ];
+        let (patterns, ids) = patterns(&texts);
+        let mut cache = RegexCache::new();
+        for id in ids {
+            for text in ["/v12/items", "en-GB", "Mozilla/5.0 (iPhone; like Mac OS X)"] {
+                let _ = patterns.is_match(id, text.as_bytes(), &mut cache);
+            }
+        }
+        let bytes = cache.search_bytes();
+        assert!(bytes < 12 << 10, "{bytes}");
     }
 }

@@ -7,13 +7,33 @@ use std::cell::RefCell;
 use std::fmt::Display;
 
 use super::Problem;
+use crate::model::{Pattern, PatternBudget};
+
+/// What is known about a message so far.
+pub(super) struct Findings {
+    problems: RefCell<Vec<Problem>>,
+    patterns: RefCell<PatternBudget>,
+}
+
+impl Findings {
+    pub(super) fn new() -> Self {
+        Self {
+            problems: RefCell::default(),
+            patterns: RefCell::new(PatternBudget::for_matching()),
+        }
+    }
+
+    pub(super) fn into_problems(self) -> Vec<Problem> {
+        self.problems.into_inner()
+    }
+}
 
 /// A field, an item of a list, or the whole message.
 #[derive(Clone, Copy)]
 pub(super) struct FieldPath<'a> {
     parent: Option<&'a FieldPath<'a>>,
     step: PathSegment,
-    found: &'a RefCell<Vec<Problem>>,
+    found: &'a Findings,
 }
 
 #[derive(Clone, Copy)]
@@ -25,7 +45,7 @@ enum PathSegment {
 
 impl<'a> FieldPath<'a> {
     /// The whole message; problems are added to `found`.
-    pub(super) fn root(found: &'a RefCell<Vec<Problem>>) -> Self {
+    pub(super) fn root(found: &'a Findings) -> Self {
         Self {
             parent: None,
             step: PathSegment::Whole,
@@ -52,7 +72,7 @@ impl<'a> FieldPath<'a> {
             field: self.path(),
             text: one_line(&text.to_string()),
         };
-        self.found.borrow_mut().push(problem);
+        self.found.problems.borrow_mut().push(problem);
         None
     }
 
@@ -69,6 +89,13 @@ impl<'a> FieldPath<'a> {
     /// The value; an error is recorded as a problem.
     pub(super) fn accept<T, E: Display>(&self, result: Result<T, E>) -> Option<T> {
         result.map_or_else(|error| self.problem(error), Some)
+    }
+
+    /// A regular expression, compiled for use as long as those of the message and of the process stay
+    /// within their limits.
+    pub(super) fn pattern(&self, text: &str) -> Option<Pattern> {
+        let parsed = self.found.patterns.borrow_mut().parse(text);
+        self.accept(parsed)
     }
 
     /// Parses a field that must not be empty.

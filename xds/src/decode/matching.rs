@@ -4,7 +4,7 @@ use http::Method;
 
 use super::field_path::FieldPath;
 use super::value::header_name;
-use crate::model::{HeaderMatch, HttpMatch, PathMatch, Pattern, QueryMatch, StringMatch};
+use crate::model::{HeaderMatch, HttpMatch, PathMatch, QueryMatch, StringMatch};
 use crate::proto::{self, path_match, string_match};
 
 pub(super) fn http_match(at: &FieldPath<'_>, message: proto::HttpMatch) -> Option<HttpMatch> {
@@ -39,7 +39,7 @@ fn path_match(at: &FieldPath<'_>, message: proto::PathMatch) -> Option<PathMatch
         Some(path_match::Kind::Exact(path)) => at.field("exact").accept(PathMatch::exact(&path)),
         Some(path_match::Kind::Prefix(path)) => at.field("prefix").accept(PathMatch::prefix(&path)),
         Some(path_match::Kind::Regex(text)) => {
-            let pattern = at.field("regex").accept(Pattern::parse(&text));
+            let pattern = at.field("regex").pattern(&text);
             pattern.map(PathMatch::Regex)
         }
         None => at.record_missing_choice(),
@@ -50,7 +50,7 @@ fn string_match(at: &FieldPath<'_>, message: proto::StringMatch) -> Option<Strin
     match message.kind {
         Some(string_match::Kind::Exact(text)) => Some(StringMatch::Exact(text.into())),
         Some(string_match::Kind::Regex(text)) => {
-            let pattern = at.field("regex").accept(Pattern::parse(&text));
+            let pattern = at.field("regex").pattern(&text);
             pattern.map(StringMatch::Regex)
         }
         None => at.record_missing_choice(),

@@ -35,11 +35,9 @@ mod tests;
 mod tls;
 mod value;
 
-use std::cell::RefCell;
-
 use prost::Message;
 
-use self::field_path::FieldPath;
+use self::field_path::{FieldPath, Findings};
 pub use self::problem::{Problem, Problems};
 use crate::model::{Kind, Resource};
 
@@ -65,13 +63,13 @@ fn read<M: Message + Default, T: Into<Resource>>(
     bytes: &[u8],
     read: fn(&FieldPath<'_>, M) -> Option<T>,
 ) -> Result<Resource, Problems> {
-    let found = RefCell::default();
+    let found = Findings::new();
     let at = FieldPath::root(&found);
     let value = match M::decode(bytes) {
         Ok(message) => read(&at, message),
         Err(error) => at.problem(format!("these bytes are no {kind} message: {error}")),
     };
-    match (value, found.take()) {
+    match (value, found.into_problems()) {
         (Some(value), problems) if problems.is_empty() => Ok(value.into()),
         (_, problems) => {
             debug_assert!(!problems.is_empty(), "what has no value has a problem");

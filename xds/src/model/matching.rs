@@ -1,96 +1,9 @@
 //! Matches of an HTTP rule.
 
-use std::fmt;
-
 use http::{HeaderName, Method};
-use regex_automata::{meta, util::syntax};
 use thiserror::Error;
 
-/// A regular expression that compiles, anchored at both ends when matched.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Pattern(Box<str>);
-
-/// A text that is not a valid [`Pattern`].
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum InvalidPattern {
-    /// Length of the text, which exceeds [`Pattern::MAX_BYTES`].
-    #[error("the regular expression is {0} bytes long; the limit is {max}", max = Pattern::MAX_BYTES)]
-    TooLong(usize),
-    /// It does not compile.
-    #[error("the regular expression `{pattern}` does not compile: {reason}")]
-    Syntax {
-        /// The expression that was given.
-        pattern: String,
-        /// What the parser says about it.
-        reason: String,
-    },
-    /// Compiles to more than [`Pattern::MAX_COMPILED_BYTES`].
-    #[error("the regular expression `{0}` is too large when compiled; reduce its repetitions")]
-    TooLarge(String),
-}
-
-impl InvalidPattern {
-    /// Keeps the last line of the parser's message: the others draw the pattern with a caret.
-    fn syntax(pattern: &str, error: &impl fmt::Display) -> Self {
-        let message = error.to_string();
-        let last = message.lines().last().unwrap_or_default();
-        Self::Syntax {
-            pattern: pattern.to_owned(),
-            reason: last.strip_prefix("error: ").unwrap_or(last).to_owned(),
-        }
-    }
-}
-
-impl Pattern {
-    /// The longest source we accept: long ones are mistakes, and cost memory in every shard.
-    pub const MAX_BYTES: usize = 1024;
-    /// The largest compiled form (1 MiB), against `a{1000}{1000}`.
-    pub const MAX_COMPILED_BYTES: usize = 1 << 20;
-
-    /// Checks length and syntax (the `regex` crate's, so linear time and no look-around).
-    ///
-    /// # Errors
-    /// The text is too long, or does not compile.
-    pub fn parse(text: &str) -> Result<Self, InvalidPattern> {
-        if text.len() > Self::MAX_BYTES {
-            return Err(InvalidPattern::TooLong(text.len()));
-        }
-        // Checked alone first: `a)|(?:b` is invalid, but would become valid between the anchors,
-        // and match too much.
-        syntax::parse(text).map_err(|error| InvalidPattern::syntax(text, &error))?;
-        let pattern = Self(text.into());
-        match pattern.compile() {
-            Ok(_) => Ok(pattern),
-            Err(error) => Err(match error.syntax_error() {
-                Some(error) => InvalidPattern::syntax(text, error),
-                None => InvalidPattern::TooLarge(text.to_owned()),
-            }),
-        }
-    }
-
-    /// The source as written.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Compiles it, anchored at both ends.
-    ///
-    /// # Errors
-    /// The source does not compile; [`Pattern::parse`] rules that out.
-    pub fn compile(&self) -> Result<meta::Regex, Box<meta::BuildError>> {
-        meta::Regex::builder()
-            .configure(meta::Config::new().nfa_size_limit(Some(Self::MAX_COMPILED_BYTES)))
-            .build(&format!("^(?:{})$", self.0))
-            .map_err(Box::new)
-    }
-}
-
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+use super::pattern::Pattern;
 
 /// A path that cannot be matched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -238,45 +151,7 @@ pub struct HttpMatch {
 
 #[cfg(test)]
 mod tests {
-    use super::{InvalidPattern, PathMatch, Pattern};
-
-    fn is_match(pattern: &str, text: &str) -> bool {
-        let pattern = Pattern::parse(pattern).expect("a valid pattern");
-        pattern.compile().expect("it was parsed").is_match(text)
-    }
-
-    #[test]
-    fn a_pattern_matches_the_whole_text() {
-        assert!(is_match("a|ab", "ab"));
-        assert!(is_match("/v[0-9]+/.*", "/v12/x"));
-        assert!(!is_match("b", "abc"));
-        assert!(!is_match("a|b", "ab"));
-        assert!(!is_match("(?m)a", "a\nb"));
-    }
-
-    #[test]
-    fn a_pattern_cannot_break_out_of_its_anchors() {
-        for text in ["a)|(?:b", "a)|(b", ")(", "(?x)a # b"] {
-            assert!(Pattern::parse(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_pattern_is_refused_with_its_reason() {
-        let reason = |text: &str| Pattern::parse(text).expect_err(text).to_string();
-        assert_eq!(
-            reason("a("),
-            "the regular expression `a(` does not compile: unclosed group"
-        );
-        assert_eq!(
-            reason("(a{1000}){1000}"),
-            "the regular expression `(a{1000}){1000}` is too large when compiled; reduce its repetitions"
-        );
-        assert_eq!(
-            Pattern::parse(&"a".repeat(1025)),
-            Err(InvalidPattern::TooLong(1025))
-        );
-    }
+    use super::PathMatch;
 
     #[test]
     fn the_trailing_slash_of_a_prefix_is_ignored() {

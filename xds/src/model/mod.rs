@@ -16,6 +16,7 @@ mod jwt;
 mod key;
 mod listener;
 mod matching;
+mod pattern;
 mod policy;
 mod resource;
 mod resources;
@@ -49,10 +50,8 @@ pub use key::{
     PolicyKey, RouteKey, ServiceKey, WorkloadKey,
 };
 pub use listener::{Listener, ListenerProtocol};
-pub use matching::{
-    HeaderMatch, HttpMatch, InvalidPath, InvalidPattern, PathMatch, Pattern, QueryMatch,
-    StringMatch,
-};
+pub use matching::{HeaderMatch, HttpMatch, InvalidPath, PathMatch, QueryMatch, StringMatch};
+pub use pattern::{InvalidPattern, MatchMemory, Matcher, Pattern, PatternBudget};
 pub use policy::{
     AccessLog, AccessLogFilter, Ejection, EscapedSlash, Limits, LogFormat, PathOptions, Policy,
     PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint,

@@ -324,3 +324,32 @@ fn prefix_replacement_requires_a_prefix_match() {
         ["http.matches: has a path match other than a prefix, but a filter replaces the prefix"]
     );
 }
+
+#[test]
+fn a_rule_with_too_many_regular_expressions_is_rejected() {
+    let header = |number: usize| {
+        let regex = format!("{number}[a-z]{{1000}}");
+        let kind = Some(string_match::Kind::Regex(regex));
+        proto::HeaderMatch {
+            name: format!("x-{number}"),
+            value: Some(proto::StringMatch { kind }),
+        }
+    };
+    let with_headers = |count: usize| {
+        let matches = proto::HttpMatch {
+            headers: (0..count).map(header).collect(),
+            ..prefix("/")
+        };
+        route(proto::HttpRule {
+            matches: vec![matches],
+            ..rule()
+        })
+    };
+    let few = resource(Kind::Route, &with_headers(20).encode_to_vec());
+    assert!(few.is_ok(), "{few:?}");
+    let problems = problems(Kind::Route, &with_headers(4000));
+    let first = problems.first().expect("a problem");
+    assert!(first.starts_with("http.matches[0].headers["), "{first}");
+    assert!(first.contains("KiB of 2048 KiB"), "{first}");
+    assert!(problems.len() > 3800, "{}", problems.len());
+}
