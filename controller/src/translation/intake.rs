@@ -9,6 +9,7 @@ use translate::{Batch, Event, ListenerLimits, Object, ObjectRef, Store, admit};
 use xds::model::ObjectName;
 
 use super::classes::{self, Classes};
+use super::in_batch::InBatch;
 use crate::gateway_class::ObservedClass;
 use crate::outputs::{ExistingGateway, Observed, Outputs};
 use crate::shared_values::SharedValues;
@@ -21,6 +22,8 @@ pub(super) struct Intake {
     classes: Classes,
     /// API versions and statuses of observed objects.
     texts: SharedValues<str>,
+    /// The objects of the batch that is collected.
+    in_batch: InBatch<ObjectRef, Object>,
     /// Kinds that are not synced yet.
     unsynced: BTreeSet<KindId>,
     is_complete: bool,
@@ -35,6 +38,7 @@ impl Intake {
             outputs,
             classes: Classes::default(),
             texts: SharedValues::default(),
+            in_batch: InBatch::default(),
             is_complete: false,
         }
     }
@@ -55,6 +59,11 @@ impl Intake {
         let is_first = !self.is_complete && self.unsynced.is_empty();
         self.is_complete |= is_first;
         is_first
+    }
+
+    /// Begins the next batch: what was taken so far is translated.
+    pub(super) fn begin_batch(&mut self) {
+        self.in_batch.clear();
     }
 
     /// Takes a change. `store` is as the last batch left it.
@@ -96,6 +105,8 @@ impl Intake {
                     let class = gateway.spec.gateway_class_name.as_str().into();
                     self.set_gateway(&reference.name, observed, Some(class));
                 }
+                self.in_batch
+                    .record(reference.clone(), Some(object.clone()));
                 batch.push(Event::Upsert(object));
                 self.outputs.invalid.set(&reference, None);
                 self.observe(&reference, observed);
@@ -107,13 +118,17 @@ impl Intake {
                 observed,
             } => {
                 // Its previous version stays in effect. Without one, its fail-closed replacement does.
-                let current = current(&reference, store, batch);
+                let current = self.current(&reference, store);
                 let in_force = match (fail_closed, current) {
                     (Some(rejected), Some(kept)) => admit::kept_beside(&kept, &rejected),
                     (rejected, None) => rejected,
                     (None, Some(_)) => None,
                 };
-                batch.extend(in_force.map(Event::Upsert));
+                if let Some(object) = in_force {
+                    self.in_batch
+                        .record(reference.clone(), Some(object.clone()));
+                    batch.push(Event::Upsert(object));
+                }
                 if let Some(observed) = observed
                     .as_ref()
                     .filter(|_| reference.kind == Gateway::KIND)
@@ -187,7 +202,16 @@ impl Intake {
             batch.push(Event::Class(name.name.to_string(), false));
         } else {
             self.outputs.invalid.set(&reference, None);
+            self.in_batch.record(reference.clone(), None);
             batch.push(Event::Delete(reference));
+        }
+    }
+
+    /// An object as it is once the batch is applied.
+    fn current(&self, object: &ObjectRef, store: &Store) -> Option<Object> {
+        match self.in_batch.change(object) {
+            Some(changed) => changed.cloned(),
+            None => store.get(object),
         }
     }
 
@@ -220,30 +244,5 @@ fn limits(spec: &Value) -> ListenerLimits {
     }
 }
 
-/// An object as it is once the batch is applied.
-fn current(object: &ObjectRef, store: &Store, batch: &Batch) -> Option<Object> {
-    let last = batch.iter().rev().find_map(|event| match event {
-        Event::Upsert(it) if it.object_ref() == *object => Some(Some(it.clone())),
-        Event::Delete(it) if it == object => Some(None),
-        _ => None,
-    });
-    last.unwrap_or_else(|| store.get(object))
-}
-
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn limits_of_listeners_are_read_from_parameters() {
-        let given = limits(&json!({"limits": {"ports": 100}, "replicas": 2}));
-        let expected = ListenerLimits {
-            ports: Some(100),
-            listeners: None,
-        };
-        assert_eq!(given, expected);
-        assert_eq!(limits(&json!({})), ListenerLimits::default());
-    }
-}
+mod tests;

@@ -6,6 +6,7 @@
 //! is, so that little is left to do then.
 
 mod classes;
+mod in_batch;
 mod intake;
 mod measures;
 mod oversized;
@@ -117,6 +118,7 @@ impl Translation {
             }
             let gateways = self.outputs.addresses.take_changed();
             self.push_addresses(gateways, &mut batch);
+            self.intake.begin_batch();
             self.translate(std::mem::take(&mut batch));
             // Yields if changes keep coming.
             tokio::task::yield_now().await;
