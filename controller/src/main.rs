@@ -214,13 +214,10 @@ fn start_readers(
     let client = client(config, Retries::Never)?;
     let watches = Supervisor::start(&client, selectors, &sender, readiness, metrics);
     spawn_until_stopped(context, tasks, watches.run());
-    let mut known = context.outputs.addresses_known.subscribe();
-    let translation = async move {
-        // Translating before the assigned addresses are known would remove every Gateway's address.
-        // The wait cannot fail: the context owns the sender.
-        let _ = known.wait_for(|is_known| *is_known).await;
-        translation.run(changes).await;
-    };
+    // Translating before the assigned addresses are known would remove every Gateway's address.
+    let known = context.outputs.addresses_known.subscribe();
+    let translation = translation.start(known, changes);
+    let translation = translation.context("cannot start the thread of translation")?;
     spawn_until_stopped(context, tasks, translation);
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Translates changes of objects and publishes the results: one task, which owns the translator.
+//! Translates changes of objects and publishes the results: one task, which owns the translator, on a
+//! thread of its own (`thread`).
 //!
 //! A single change is translated immediately. While changes keep arriving, they are collected into
 //! batches (`pace`), so that the time spent on translation is bounded. Nothing is published before
@@ -11,6 +12,7 @@ mod intake;
 mod measures;
 mod oversized;
 mod pace;
+mod thread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,7 +38,7 @@ use crate::outputs::Outputs;
 use crate::shared_values::SharedValues;
 use crate::watch::{self, Kinds};
 
-/// The task that translates.
+/// The task that translates. It takes the processor for as long as a batch takes.
 pub struct Translation {
     translator: Translator,
     intake: Intake,
