@@ -8,6 +8,8 @@
 use std::fmt;
 use std::sync::LazyLock;
 
+use xds::model::{Pattern, PatternBudget};
+
 use crate::reason::Reason;
 
 /// The definition of a budget.
@@ -123,6 +125,44 @@ budgets! {
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "half of what the controller accepts of a proxy: one that reports more could not reconnect",
+    };
+    /// Bytes of one compiled regular expression.
+    ExpressionBytes = Definition {
+        name: "expression_bytes",
+        counts: "a regular expression when compiled; ordinary ones take 2 to 7 KiB",
+        unit: Unit::Bytes,
+        default: Pattern::MAX_COMPILED_BYTES as u64,
+        cap: Pattern::MAX_COMPILED_BYTES as u64,
+        condition: "route `PartiallyInvalid=True`; the rule answers with status 500",
+        reason: Some(Reason::UnsupportedValue),
+        raised_by: "nobody",
+        why: "the time of a search grows with it: one of 80 KiB takes up to half a second for a value of 16 KiB \
+              that was made for it",
+    };
+    /// Bytes of the compiled regular expressions of a route.
+    RouteExpressionBytes = Definition {
+        name: "route_expression_bytes",
+        counts: "the regular expressions of a route when compiled, equal ones once",
+        unit: Unit::Bytes,
+        default: PatternBudget::MAX_BYTES as u64,
+        cap: PatternBudget::MAX_BYTES as u64,
+        condition: "route `PartiallyInvalid=True`; the rules beyond it answer with status 500",
+        reason: Some(Reason::UnsupportedValue),
+        raised_by: "nobody",
+        why: "some 700 ordinary ones; bounds what an object makes the controller and proxies compile",
+    };
+    /// Bytes of the compiled regular expressions of all routes at a Gateway.
+    GatewayExpressionBytes = Definition {
+        name: "gateway_expression_bytes",
+        counts: "the regular expressions of all routes at a Gateway when compiled, equal ones once",
+        unit: Unit::Bytes,
+        default: 32 * MIB,
+        cap: 32 * MIB,
+        condition: "the newest routes, at this Gateway `Accepted=False`; their requests get status 500",
+        reason: Some(Reason::UnsupportedValue),
+        raised_by: "nobody",
+        why: "some 10 000 ordinary ones; each proxy needs as much memory, and twice as much while all of them \
+              change",
     };
     /// Bytes of one resource in wire form.
     ResourceBytes = Definition {

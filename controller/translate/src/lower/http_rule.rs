@@ -17,7 +17,7 @@ pub(crate) fn lower(context: &RuleContext<'_>, spec: &HttpRouteRule) -> LoweredR
 }
 
 fn carry_out(context: &RuleContext<'_>, spec: &HttpRouteRule, notes: &mut RuleNotes) -> HttpRule {
-    let matches = matches::lower(&spec.matches, notes);
+    let matches = matches::lower(&spec.matches, context.expressions, notes);
     let scope = filters::Scope {
         reader: context.reader,
         from: context.from,

@@ -6,8 +6,9 @@
 use std::collections::HashSet;
 
 use http::{HeaderName, Method};
-use xds::model::{HeaderMatch, HttpMatch, PathMatch, Pattern, QueryMatch, StringMatch};
+use xds::model::{HeaderMatch, HttpMatch, PathMatch, QueryMatch, StringMatch};
 
+use super::expressions::{RouteExpressions, any_text};
 use super::rule::RuleNotes;
 use crate::api::{
     HttpHeaderMatch, HttpPathMatch, HttpQueryParamMatch, HttpRouteMatch, PathMatchType,
@@ -17,43 +18,57 @@ use crate::problem::Problem;
 use crate::reason::Reason;
 
 /// Lowers all matches of a rule.
-pub(crate) fn lower(matches: &[HttpRouteMatch], notes: &mut RuleNotes) -> Box<[HttpMatch]> {
-    all(matches, notes, lower_one)
+pub(crate) fn lower(
+    matches: &[HttpRouteMatch],
+    expressions: &RouteExpressions,
+    notes: &mut RuleNotes,
+) -> Box<[HttpMatch]> {
+    all(matches, expressions, notes, lower_one)
+}
+
+/// The findings about a match, and the expressions of its route.
+pub(crate) struct MatchNotes<'a> {
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) expressions: &'a RouteExpressions,
 }
 
 /// Lowers all matches of a rule by `one`; an empty list means one match without conditions.
 pub(crate) fn all<T: Default>(
     matches: &[T],
+    expressions: &RouteExpressions,
     notes: &mut RuleNotes,
-    one: fn(&T, &mut Vec<Problem>) -> HttpMatch,
+    one: fn(&T, &mut MatchNotes<'_>) -> HttpMatch,
 ) -> Box<[HttpMatch]> {
     if matches.is_empty() {
         // The default of the API, as if the list had been omitted.
-        return all(&[T::default()], notes, one);
+        return all(&[T::default()], expressions, notes, one);
     }
     let lowered = matches.iter().enumerate().map(|(index, spec)| {
-        let mut problems = Vec::new();
-        let lowered = one(spec, &mut problems);
+        let mut found = MatchNotes {
+            problems: Vec::new(),
+            expressions,
+        };
+        let lowered = one(spec, &mut found);
         let at = |problem: Problem| problem.under(format_args!("matches[{index}]"));
-        notes.problems.extend(problems.into_iter().map(at));
+        notes.problems.extend(found.problems.into_iter().map(at));
         lowered
     });
     lowered.collect()
 }
 
-fn lower_one(spec: &HttpRouteMatch, problems: &mut Vec<Problem>) -> HttpMatch {
+fn lower_one(spec: &HttpRouteMatch, notes: &mut MatchNotes<'_>) -> HttpMatch {
     let method = spec.method.as_deref().map(method).transpose();
     HttpMatch {
-        path: path(&spec.path).unwrap_or_else(|problem| {
-            problems.push(problem);
-            widened(&spec.path)
+        path: path(&spec.path, notes.expressions).unwrap_or_else(|problem| {
+            notes.problems.push(problem);
+            widened(&spec.path, notes.expressions)
         }),
         method: method.unwrap_or_else(|problem| {
-            problems.push(problem);
+            notes.problems.push(problem);
             None
         }),
-        headers: headers(&spec.headers, problems).into(),
-        query: query(&spec.query_params, problems).into(),
+        headers: headers(&spec.headers, notes).into(),
+        query: query(&spec.query_params, notes).into(),
     }
 }
 
@@ -64,19 +79,22 @@ fn method(text: &str) -> Result<Method, Problem> {
     })
 }
 
-fn path(spec: &HttpPathMatch) -> Result<PathMatch, Problem> {
+fn path(spec: &HttpPathMatch, expressions: &RouteExpressions) -> Result<PathMatch, Problem> {
     let value = &spec.value;
     let invalid = |error| unsupported("path.value", error);
     match spec.kind {
         PathMatchType::Exact => PathMatch::exact(value).map_err(invalid),
         PathMatchType::PathPrefix => PathMatch::prefix(value).map_err(invalid),
-        PathMatchType::RegularExpression => pattern(value, "path.value").map(PathMatch::Regex),
+        PathMatchType::RegularExpression => {
+            let pattern = expressions.parse(value, "path.value");
+            pattern.map(PathMatch::Regex)
+        }
         PathMatchType::Unknown => Err(unknown_type("path.type")),
     }
 }
 
 /// All paths that an invalid match may mean.
-fn widened(spec: &HttpPathMatch) -> PathMatch {
+fn widened(spec: &HttpPathMatch, expressions: &RouteExpressions) -> PathMatch {
     match spec.kind {
         PathMatchType::Exact | PathMatchType::PathPrefix => {
             let slashes = spec.value.rmatch_indices('/');
@@ -84,9 +102,7 @@ fn widened(spec: &HttpPathMatch) -> PathMatch {
             parents.find_map(Result::ok).unwrap_or_else(every_path)
         }
         PathMatchType::RegularExpression => {
-            let any = |start: &str| Pattern::parse(&format!("{start}{ANY_TEXT}"));
-            let paths = any(literal_start(&spec.value)).or_else(|_| any(""));
-            paths.map_or_else(|_| every_path(), PathMatch::Regex)
+            PathMatch::Regex(expressions.beginning_with(literal_start(&spec.value)))
         }
         PathMatchType::Unknown => every_path(),
     }
@@ -117,7 +133,11 @@ fn literal_start(expression: &str) -> &str {
 }
 
 /// Of several entries for one header, Gateway API uses only the first.
-pub(crate) fn headers(specs: &[HttpHeaderMatch], problems: &mut Vec<Problem>) -> Vec<HeaderMatch> {
+pub(crate) fn headers(specs: &[HttpHeaderMatch], notes: &mut MatchNotes<'_>) -> Vec<HeaderMatch> {
+    let MatchNotes {
+        problems,
+        expressions,
+    } = notes;
     let mut lowered = Vec::with_capacity(specs.len());
     for (index, spec) in specs.iter().enumerate() {
         let is_same = |other: &HttpHeaderMatch| other.name.eq_ignore_ascii_case(&spec.name);
@@ -131,14 +151,18 @@ pub(crate) fn headers(specs: &[HttpHeaderMatch], problems: &mut Vec<Problem>) ->
             refuse(unsupported("name", message));
             continue;
         };
-        let value = value(spec.kind, &spec.value, refuse);
+        let value = value(spec.kind, &spec.value, expressions, refuse);
         lowered.extend(value.map(|value| HeaderMatch { name, value }));
     }
     lowered
 }
 
 /// Names of parameters are case-sensitive; only the first entry of a name counts.
-fn query(specs: &[HttpQueryParamMatch], problems: &mut Vec<Problem>) -> Vec<QueryMatch> {
+fn query(specs: &[HttpQueryParamMatch], notes: &mut MatchNotes<'_>) -> Vec<QueryMatch> {
+    let MatchNotes {
+        problems,
+        expressions,
+    } = notes;
     let mut seen = HashSet::with_capacity(specs.len());
     let mut lowered = Vec::with_capacity(specs.len());
     for (index, spec) in specs.iter().enumerate() {
@@ -147,7 +171,7 @@ fn query(specs: &[HttpQueryParamMatch], problems: &mut Vec<Problem>) -> Vec<Quer
         }
         let refuse =
             |problem: Problem| problems.push(problem.under(format_args!("queryParams[{index}]")));
-        let value = value(spec.kind, &spec.value, refuse);
+        let value = value(spec.kind, &spec.value, expressions, refuse);
         lowered.extend(value.map(|value| QueryMatch {
             name: spec.name.clone(),
             value,
@@ -158,26 +182,26 @@ fn query(specs: &[HttpQueryParamMatch], problems: &mut Vec<Problem>) -> Vec<Quer
 
 /// The values of a header or parameter that match. An invalid expression is widened to any value;
 /// a match of unknown type, which may even be met without it, to no condition.
-fn value(kind: ValueMatchType, text: &str, mut refuse: impl FnMut(Problem)) -> Option<StringMatch> {
+fn value(
+    kind: ValueMatchType,
+    text: &str,
+    expressions: &RouteExpressions,
+    mut refuse: impl FnMut(Problem),
+) -> Option<StringMatch> {
     match kind {
         ValueMatchType::Exact => Some(StringMatch::Exact(text.into())),
         ValueMatchType::RegularExpression => {
-            let pattern = pattern(text, "value").map_err(refuse);
-            let pattern = pattern.or_else(|()| Pattern::parse(ANY_TEXT));
-            pattern.ok().map(StringMatch::Regex)
+            let pattern = expressions.parse(text, "value").unwrap_or_else(|problem| {
+                refuse(problem);
+                any_text()
+            });
+            Some(StringMatch::Regex(pattern))
         }
         ValueMatchType::Unknown => {
             refuse(unknown_type("type"));
             None
         }
     }
-}
-
-pub(crate) fn pattern(text: &str, field: &str) -> Result<Pattern, Problem> {
-    Pattern::parse(text).map_err(|error| {
-        let message = format!("{error}; use a short one in the syntax of RE2, without look-around");
-        unsupported(field, message)
-    })
 }
 
 pub(crate) fn unsupported(field: &str, message: impl std::fmt::Display) -> Problem {
@@ -187,9 +211,6 @@ pub(crate) fn unsupported(field: &str, message: impl std::fmt::Display) -> Probl
 pub(crate) fn unknown_type(field: &str) -> Problem {
     unsupported(field, "this type of match is not supported: use another")
 }
-
-/// A regular expression for any text.
-const ANY_TEXT: &str = "(?s:.*)";
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@
 pub(crate) mod authorization;
 pub(crate) mod backend;
 pub(crate) mod cors;
+pub(crate) mod expressions;
 mod external_host;
 pub(crate) mod filters;
 pub(crate) mod grpc_rule;

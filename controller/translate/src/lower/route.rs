@@ -1,8 +1,9 @@
 //! A route with its rules lowered and its parents resolved.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use xds::model::{Hostname, ObjectName, Route, RouteKey};
+use xds::model::{Hostname, ObjectName, Pattern, Route, RouteKey};
 
 use super::route_cost::{self, Cost};
 use super::rule::LoweredRule;
@@ -22,6 +23,8 @@ pub(crate) struct ResolvedRoute {
     /// Why the whole route is rejected, regardless of its rules.
     pub(crate) refusals: Vec<Problem>,
     pub(crate) parents: Box<[RouteParent]>,
+    /// The regular expressions of its rules, each once.
+    pub(crate) expressions: Arc<[Pattern]>,
     /// What it uses of its budgets, where that is much.
     pub(crate) uses: Vec<(Budget, Use)>,
     /// The listeners that accept it.
@@ -63,6 +66,17 @@ impl ResolvedRoute {
         !self.refusals.is_empty() || (no_rule && !self.rules.is_empty())
     }
 
+    /// What its expressions take in memory when compiled, in bytes.
+    pub(crate) fn expression_bytes(&self) -> u64 {
+        let bytes = self.expressions.iter().map(Pattern::compiled_bytes);
+        bytes.map(|bytes| bytes as u64).sum()
+    }
+
+    /// The Gateways of these listeners.
+    pub(crate) fn gateways(&self) -> BTreeSet<&ObjectName> {
+        self.attachments().map(|it| &it.gateway).collect()
+    }
+
     /// The listeners that its parents let it attach to.
     pub(crate) fn attachments(&self) -> impl Iterator<Item = &Attachment> {
         let attached = self.parents.iter();
@@ -80,11 +94,9 @@ impl ResolvedRoute {
     ) {
         let mut candidates: Vec<Candidate> = Vec::new();
         if self.refusals.is_empty() {
+            let mut seen = BTreeSet::new();
             for attachment in self.attachments() {
-                if candidates
-                    .iter()
-                    .all(|it| it.listener != attachment.listener)
-                {
+                if seen.insert(&attachment.listener) {
                     candidates.push(attachment.clone());
                 }
             }

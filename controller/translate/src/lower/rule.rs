@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use xds::model::{Filters, GatewayDuration, HttpRule, ObjectName, RouteRule};
 
+use super::expressions::RouteExpressions;
 use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
@@ -14,6 +15,8 @@ pub(crate) struct RuleContext<'p> {
     pub(crate) reader: &'p Reader<'p>,
     pub(crate) from: Referrer<'p>,
     pub(crate) route: &'p ObjectName,
+    /// The expressions of the route so far.
+    pub(crate) expressions: &'p RouteExpressions,
     /// Index of the rule in the route.
     pub(crate) index: usize,
 }
@@ -66,7 +69,7 @@ pub(crate) fn of_rule(index: usize, problems: Vec<Problem>) -> Vec<Problem> {
 
 /// The same matches without backends: left out, the rule would leave its requests to others, which may
 /// check less, or send them elsewhere.
-fn answer_500(rule: HttpRule) -> HttpRule {
+pub(crate) fn answer_500(rule: HttpRule) -> HttpRule {
     HttpRule {
         filters: Filters::default(),
         backends: Box::default(),

@@ -103,6 +103,8 @@ facts! {
     RuleNames(&'static str, ObjectName);
     /// Whether a route lost a listener to routes of another kind.
     LostListener(ListenerKey, &'static str, ObjectName);
+    /// Whether a Gateway refuses a route for its regular expressions.
+    RefusedExpressions(ObjectName, &'static str, ObjectName);
     /// The Gateways that carry a route, and which of its rules.
     CarriedRoute(&'static str, ObjectName);
     /// Number of routes attached to a listener.

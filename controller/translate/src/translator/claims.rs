@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use xds::fast_hash::FastHashMap;
 use xds::model::{
-    BackendTls, Hostname, ListenerKey, ObjectName, PolicySpec, PolicyTarget, SessionPersistence,
-    Transport,
+    BackendTls, Hostname, ListenerKey, ObjectName, Pattern, PolicySpec, PolicyTarget,
+    SessionPersistence, Transport,
 };
 
+use super::units::RouteKind;
 use super::views::ViewCosts;
 use crate::resolve::policy::ClaimRank;
 use crate::resolve::socket::SocketRank;
@@ -20,6 +21,17 @@ use crate::upstream::Upstream;
 
 /// Creation time and name: the older object wins, and for equal times the first by name.
 pub(crate) type Age = (i64, ObjectName);
+
+/// The order of routes of any kind.
+pub(crate) type ExpressionRank = (Age, RouteKind);
+
+/// The regular expressions of a route.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ExpressionClaim {
+    pub(crate) expressions: Arc<[Pattern]>,
+    /// What they take when compiled.
+    pub(crate) bytes: u64,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
@@ -33,6 +45,8 @@ pub(crate) struct Claims {
     pub(crate) http_routes: ClaimTable<ListenerKey, Age, Arc<[Hostname]>>,
     /// GRPCRoutes at their listeners.
     pub(crate) grpc_routes: ClaimTable<ListenerKey, Age, Arc<[Hostname]>>,
+    /// Regular expressions of routes at their Gateways.
+    pub(crate) expressions: ClaimTable<ObjectName, ExpressionRank, ExpressionClaim>,
     /// Traffic policies at their targets.
     pub(crate) policies: ClaimTable<Arc<PolicyTarget>, ClaimRank, Arc<PolicySpec>>,
     /// Routes at Gateways, with what they add to the views.
@@ -112,6 +126,7 @@ impl Claims {
             && self.sockets.is_empty()
             && self.http_routes.is_empty()
             && self.grpc_routes.is_empty()
+            && self.expressions.is_empty()
             && self.policies.is_empty()
             && self.views.is_empty()
     }

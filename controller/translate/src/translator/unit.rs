@@ -16,10 +16,10 @@ use super::outcome::Outcome;
 use super::units::{
     AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit,
     BackendTrafficEffectUnit, BackendTrafficTargetUnit, BackendTrafficUnit, BackendUnit,
-    BackendUseUnit, CarriedUnit, EffectUnit, GatewayPropertiesUnit, GatewayStatusUnit, GatewayUnit,
-    ListenersUnit, PickerUnit, PolicyUnit, PoolUnit, RouteConflictsUnit, RouteSessionsUnit,
-    RouteUnit, ServiceUnit, SetStatusUnit, SocketUnit, TargetUnit, TokensUnit, ViewUnit,
-    XBackendUnit,
+    BackendUseUnit, CarriedUnit, EffectUnit, ExpressionsUnit, GatewayPropertiesUnit,
+    GatewayStatusUnit, GatewayUnit, ListenersUnit, PickerUnit, PolicyUnit, PoolUnit,
+    RouteConflictsUnit, RouteSessionsUnit, RouteUnit, ServiceUnit, SetStatusUnit, SocketUnit,
+    TargetUnit, TokensUnit, ViewUnit, XBackendUnit,
 };
 use crate::budgets::{Budget, Use};
 use crate::reader::{Fact, ObjectIndex, Reader};
@@ -333,6 +333,8 @@ units! {
     ViewUnit in views;
     /// The routes of HTTP and gRPC at a listener.
     RouteConflictsUnit in route_conflicts;
+    /// The regular expressions of the routes at a Gateway.
+    ExpressionsUnit in expressions;
     /// A route at its listeners.
     AttachedUnit in attached;
     /// A resolved `TrafficPolicy`, before conflicts.

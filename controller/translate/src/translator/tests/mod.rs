@@ -188,7 +188,9 @@ fn with_budgets(options: Options, are_small: bool) -> Options {
         .with(Budget::ViewBytes, 1_000)
         .with(Budget::ViewReport, 400)
         .with(Budget::GatewayPorts, 2)
-        .with(Budget::SetListeners, 1);
+        .with(Budget::SetListeners, 1)
+        // Room for the regular expressions of one route.
+        .with(Budget::GatewayExpressionBytes, 4096);
     Options { budgets, ..options }
 }
 
@@ -285,7 +287,16 @@ fn every_kind_of_fact_is_needed() {
         .collect();
     let unneeded = Fact::KINDS.iter().filter(|kind| {
         let mut outcomes = histories.iter().enumerate().map(|(number, history)| {
-            let mut translator = Translator::new(options(number % 2 == 0));
+            let budgets = Limits::default();
+            let budgets = match number % 4 {
+                0 | 1 => budgets.with(Budget::GatewayExpressionBytes, 4096),
+                _ => budgets,
+            };
+            let options = Options {
+                budgets,
+                ..options(number % 2 == 0)
+            };
+            let mut translator = Translator::new(options);
             translator.edges.ignored = Some(kind);
             follow(&mut translator, &mut Listener::default(), history)
         });

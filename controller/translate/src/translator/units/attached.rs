@@ -6,6 +6,7 @@ use std::sync::Arc;
 use xds::model::{ListenerKey, ObjectName, Route};
 
 use super::{RouteKind, RouteName, RouteSessionsUnit};
+use crate::lower::expressions::without_expressions;
 use crate::lower::route::{ResolvedRoute, RouteParent};
 use crate::lower::{route_conflict, rule_backends};
 use crate::problem::Problem;
@@ -51,13 +52,23 @@ impl Unit for AttachedUnit {
     fn compute(&self, reader: &UnitReader<'_>) -> Option<AttachedRoute> {
         let route = reader.route(&self.0)?;
         let parents = route.parents.iter();
+        let mut closed = BTreeSet::new();
         let outcomes: Vec<_> = parents
-            .map(|parent| self.outcome(reader, route, parent))
+            .map(|parent| {
+                let listeners = self.outcome(reader, route, parent)?;
+                match self.refused_expressions(reader, route, parent) {
+                    None => Ok(listeners),
+                    Some(problem) => {
+                        closed.extend(listeners);
+                        Err(problem)
+                    }
+                }
+            })
             .collect();
         let left = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok());
         let left: BTreeSet<&ListenerKey> = left.flatten().copied().collect();
         let candidates = route.candidates.iter().filter(|candidate| {
-            left.contains(&candidate.listener)
+            (left.contains(&candidate.listener) || closed.contains(&candidate.listener))
                 && reader.carries_listener(&candidate.gateway, &candidate.listener)
         });
         let has_sessions = rules_with_sessions(reader, route);
@@ -68,10 +79,16 @@ impl Unit for AttachedUnit {
             let gateway = &candidate.gateway;
             let only = gateways.entry(gateway.clone());
             let only = only.or_insert_with(|| [gateway.clone()].into());
+            let is_closed = closed.contains(&candidate.listener);
             for (rule, has_sessions) in route.rules_at(candidate).zip(&has_sessions) {
+                let rule = if is_closed {
+                    Arc::new(without_expressions(&rule, &route.expressions))
+                } else {
+                    rule
+                };
                 let targets = rule.rule.targets().filter_map(Upstream::of);
                 users.extend(targets.map(|target| (target, gateway.clone())));
-                if *has_sessions {
+                if *has_sessions && !is_closed {
                     with_sessions.push((rule, gateway.clone()));
                 } else {
                     resources.push((rule.into(), Arc::clone(only)));
@@ -178,6 +195,22 @@ impl AttachedUnit {
             Some(problem) if left.is_empty() => Err(problem),
             _ => Ok(left),
         }
+    }
+}
+
+impl AttachedUnit {
+    /// Why the Gateway of a parent does not take the route with its expressions.
+    fn refused_expressions(
+        &self,
+        reader: &UnitReader<'_>,
+        route: &ResolvedRoute,
+        parent: &RouteParent,
+    ) -> Option<Problem> {
+        // Read only by those that have any, which are few.
+        let attachments = parent.attached.as_ref().ok();
+        let attachments = attachments.filter(|_| !route.expressions.is_empty())?;
+        let problem = reader.refused_expressions(&attachments.first()?.gateway, &self.0)?;
+        Some(problem.under(&parent.field))
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use xds::model::{Hostname, ListenerKey, ObjectName};
 
-use super::{RouteConflictsUnit, ViewUnit};
+use super::{ExpressionsUnit, RouteConflictsUnit, ViewUnit};
 use crate::api::{
     self, DefaultScope, GrpcRoute, HttpRoute, ParentReference, Resource as _, RouteGroupKind,
     TcpRoute, TlsRoute, UdpRoute,
 };
 use crate::budgets::{Budget, Limits, Use};
+use crate::lower::expressions::RouteExpressions;
 use crate::lower::route::{ResolvedRoute, RouteParent, hostnames};
 use crate::lower::route_cost;
 use crate::lower::route_object::RouteObject;
@@ -22,7 +23,7 @@ use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
 use crate::resolve::parent::{self, Attachment, RouteToAttach};
 use crate::store::ObjectRef;
-use crate::translator::claims::Age;
+use crate::translator::claims::{Age, ExpressionClaim, ExpressionRank};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,6 +113,11 @@ impl Unit for RouteUnit {
         for gateway in changed {
             changes.run(ViewUnit(gateway));
         }
+        let expressions = &mut changes.claims.expressions;
+        let claims_of = |route| expression_claims(&self.0, route);
+        for gateway in expressions.replace(claims_of(old), claims_of(new)) {
+            changes.run(ExpressionsUnit(gateway));
+        }
         let table = match self.0.kind {
             RouteKind::Http => &mut changes.claims.http_routes,
             RouteKind::Grpc => &mut changes.claims.grpc_routes,
@@ -160,6 +166,25 @@ fn claims(
     })
 }
 
+/// Its expressions at the Gateways that carry it.
+fn expression_claims(
+    RouteName { kind, name }: &RouteName,
+    route: Option<&ResolvedRoute>,
+) -> impl Iterator<Item = (ObjectName, ExpressionRank, ExpressionClaim)> {
+    let route = route.filter(|route| route.refusals.is_empty() && !route.expressions.is_empty());
+    route.into_iter().flat_map(move |route| {
+        let bytes = route.expression_bytes();
+        route.gateways().into_iter().map(move |gateway| {
+            let claim = ExpressionClaim {
+                expressions: Arc::clone(&route.expressions),
+                bytes,
+            };
+            let rank = ((route.created, name.clone()), *kind);
+            (gateway.clone(), rank, claim)
+        })
+    })
+}
+
 fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option<ResolvedRoute> {
     let object = reader.object::<T>(name)?;
     let (hostnames, refusals) = hostnames(object.hostnames());
@@ -188,16 +213,20 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
     if parents.is_empty() {
         return None;
     }
+    let limits = &reader.options().budgets;
+    let expressions = RouteExpressions::new(limits);
     let rules = object.rules().iter().enumerate();
     let rules = rules.map(|(index, rule)| {
         let context = RuleContext {
             reader,
             from: Referrer::of::<T>(&name.namespace, T::CARRIES),
             route: name,
+            expressions: &expressions,
             index,
         };
         T::lower(&context, rule)
     });
+    let rules: Vec<LoweredRule> = rules.collect();
     let metadata = object.metadata();
     let mut route = ResolvedRoute {
         created: metadata.created(),
@@ -205,14 +234,13 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
         rules: Box::default(),
         refusals,
         parents,
-        uses: Vec::new(),
+        uses: expressions.uses(limits),
+        expressions: expressions.into_patterns(),
         candidates: Box::default(),
         templates: Box::default(),
         costs: Box::default(),
     };
-    let rules: Vec<LoweredRule> = rules.collect();
     let bytes = route_cost::of_rules(&rules);
-    let limits = &reader.options().budgets;
     check_rules(rules.len(), &mut route, limits);
     check_bytes(&bytes, &mut route, limits);
     route.take_rules(T::KIND, name, rules, &bytes);
