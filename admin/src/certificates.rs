@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use admin_types::dump::Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{ASN1Time, FromDer as _, X509Certificate};
-use xds::model::{self, Model};
+use xds::model::{self, Model, TlsServer};
 
 /// All certificates that listeners serve or backends are sent, deduplicated by fingerprint.
 pub(crate) fn of(model: &Model) -> Vec<Certificate> {
@@ -24,7 +24,7 @@ pub(crate) fn of(model: &Model) -> Vec<Certificate> {
     };
     for listener in model.listeners.values() {
         let tls = listener.protocol.tls().into_iter();
-        let certificates = tls.flat_map(|tls| tls.pairs());
+        let certificates = tls.flat_map(TlsServer::pairs);
         certificates.for_each(|certificate| add(listener.key.as_str(), certificate));
     }
     for policy in model.policies.values() {

@@ -81,7 +81,7 @@ pub(super) struct ObservedChild {
 /// What has set the number of pods of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scaler {
-    /// A HorizontalPodAutoscaler, which may be deleted by now: its mark stays.
+    /// A `HorizontalPodAutoscaler`, which may be deleted by now: its mark stays.
     Horizontal,
     /// A program of its own, whose presence cannot be checked.
     Other,

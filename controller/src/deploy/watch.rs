@@ -154,6 +154,21 @@ pub(super) fn start(
         ChildKind::DaemonSet,
         |_, _| {},
     );
+    follow_services(&mut tasks, client, children, outputs);
+    let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client.clone());
+    let every = watcher::Config::default().timeout(WATCH_SECONDS);
+    let namespaces = watcher::watcher(namespaces, every);
+    tasks.spawn(follow_namespaces(namespaces, Arc::clone(children)));
+    tasks
+}
+
+/// Watches Services, and reports the addresses and ports of each Gateway.
+fn follow_services(
+    tasks: &mut JoinSet<()>,
+    client: &Client,
+    children: &Arc<Children>,
+    outputs: &Arc<Outputs>,
+) {
     let services = watcher::watcher(Api::<Service>::all(client.clone()), settings());
     let mut gateways: BTreeMap<Child, ObjectName> = BTreeMap::new();
     let outputs = Arc::clone(outputs);
@@ -180,11 +195,6 @@ pub(super) fn start(
         ChildKind::Service,
         note,
     ));
-    let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client.clone());
-    let every = watcher::Config::default().timeout(WATCH_SECONDS);
-    let namespaces = watcher::watcher(namespaces, every);
-    tasks.spawn(follow_namespaces(namespaces, Arc::clone(children)));
-    tasks
 }
 
 fn metadata_of<K>(

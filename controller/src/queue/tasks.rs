@@ -15,7 +15,7 @@ use super::measures::WriterMeasures;
 /// The running tasks of a queue, each with its object.
 #[derive(Debug)]
 pub struct Tasks<T> {
-    tasks: JoinSet<T>,
+    running: JoinSet<T>,
     objects: FastHashMap<Id, ObjectRef>,
     measures: WriterMeasures,
 }
@@ -41,7 +41,7 @@ impl Panic {
 impl<T: Send + 'static> Tasks<T> {
     pub(crate) fn new(measures: WriterMeasures) -> Self {
         Self {
-            tasks: JoinSet::new(),
+            running: JoinSet::new(),
             objects: FastHashMap::default(),
             measures,
         }
@@ -49,14 +49,14 @@ impl<T: Send + 'static> Tasks<T> {
 
     /// Starts to process an object.
     pub fn start(&mut self, object: ObjectRef, task: impl Future<Output = T> + Send + 'static) {
-        let handle = self.tasks.spawn(task);
+        let handle = self.running.spawn(task);
         self.objects.insert(handle.id(), object);
     }
 
     /// Waits for the next task to end; `None` if there is none. Cancel-safe.
     pub async fn next(&mut self) -> Option<(ObjectRef, Result<T, Panic>)> {
         loop {
-            let (id, result) = match self.tasks.join_next_with_id().await? {
+            let (id, result) = match self.running.join_next_with_id().await? {
                 Ok((id, result)) => (id, Ok(result)),
                 Err(error) => (error.id(), Err(error)),
             };
@@ -84,7 +84,7 @@ impl<T: Send + 'static> Tasks<T> {
 
     /// Ends all tasks.
     pub async fn shutdown(&mut self) {
-        self.tasks.shutdown().await;
+        self.running.shutdown().await;
         self.objects.clear();
     }
 

@@ -214,9 +214,9 @@ fn deny_refused(status: &mut Status, namespace: &str, inputs: &StatusInputs<'_>)
         // They have no entries by Gateway.
         Status::GatewayClass(_) | Status::Backend(_) => {
             if let Some(why) = of_any() {
-                conditions(status)
-                    .into_iter()
-                    .for_each(|it| deny(it, (&why.0, why.1)));
+                for condition in conditions(status) {
+                    deny(condition, (&why.0, why.1));
+                }
             }
         }
     }

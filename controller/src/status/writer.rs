@@ -190,18 +190,15 @@ impl StatusWriter {
         let now = Instant::now();
         for object in objects {
             let is_gateway = object.kind == api::Gateway::KIND;
-            match self.outputs.observed.get(object) {
-                Some(_) => {
-                    self.queue.observed(object, now);
-                    if is_gateway {
-                        self.presence.gateway(&object.name, now);
-                    }
+            if self.outputs.observed.get(object).is_some() {
+                self.queue.observed(object, now);
+                if is_gateway {
+                    self.presence.gateway(&object.name, now);
                 }
-                None => {
-                    self.queue.forget(object);
-                    if is_gateway {
-                        self.presence.forget(&object.name);
-                    }
+            } else {
+                self.queue.forget(object);
+                if is_gateway {
+                    self.presence.forget(&object.name);
                 }
             }
         }

@@ -111,7 +111,7 @@ mod tests {
         let (guard, dropped) = oneshot::channel::<()>();
         let translation = start(async move {
             let _guard = guard;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         });
         drop(translation.expect("a thread"));
         dropped.await.expect_err("the task was dropped");

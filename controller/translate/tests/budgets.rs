@@ -115,7 +115,8 @@ fn a_route_whose_rules_take_too_many_bytes_at_its_listeners_is_refused() {
     assert_eq!(refused.0.len(), 1);
 }
 
-/// 150 ListenerSets with 64 ports each took every NodePort of a cluster, or made a Service that etcd refuses.
+/// 150 `ListenerSet`s with 64 ports each took every node port of a cluster, or made a Service that
+/// etcd refuses.
 #[test]
 fn ports_of_listener_sets_beyond_the_limit_of_a_gateway_are_refused() {
     let mut translator = Translator::new(Options::cluster());
@@ -180,11 +181,13 @@ fn only_the_entries_that_are_read_are_kept_of_secrets_and_config_maps() {
 fn route(number: usize, rules: usize) -> Object {
     let rules =
         (0..rules).map(|rule| json!({"matches": [{"path": {"value": format!("/{rule}")}}]}));
+    let second = i64::try_from(number).expect("a small number");
+    let created = Timestamp::from_second(second).expect("a time");
     let value = json!({
         "metadata": {
             "namespace": "app",
             "name": format!("route-{number:03}"),
-            "creationTimestamp": Timestamp::from_second(number as i64).expect("a time").to_string(),
+            "creationTimestamp": created.to_string(),
         },
         "spec": {
             "parentRefs": [{"namespace": "infra", "name": "edge"}],

@@ -94,7 +94,8 @@ pub(crate) fn assign_fields(
         let is_dispensable = match phase {
             Phase::Configured => false,
             Phase::Denied(restrictions) => {
-                has_restrictions(settled.values().map(|it| &*it.spec), *restrictions)
+                let specs: Vec<&PolicySpec> = settled.values().map(|it| &*it.spec).collect();
+                has_restrictions(&specs, *restrictions)
             }
         };
         if !is_dispensable {
@@ -105,14 +106,10 @@ pub(crate) fn assign_fields(
 }
 
 /// Whether the policies of a target restrict access in all of these ways.
-fn has_restrictions<'a>(
-    specs: impl Iterator<Item = &'a PolicySpec> + Clone,
-    wanted: Restrictions,
-) -> bool {
-    let mut specs_again = specs.clone();
-    let has_jwt = specs.clone().any(|spec| spec.jwt.is_some());
-    let has_authorization = specs.clone().any(|spec| spec.authorization.is_some());
-    specs_again.any(|spec| spec.is_invalid)
+fn has_restrictions(specs: &[&PolicySpec], wanted: Restrictions) -> bool {
+    let has_jwt = specs.iter().any(|spec| spec.jwt.is_some());
+    let has_authorization = specs.iter().any(|spec| spec.authorization.is_some());
+    specs.iter().any(|spec| spec.is_invalid)
         || (has_jwt || !wanted.jwt) && (has_authorization || !wanted.authorization)
 }
 

@@ -17,14 +17,7 @@ pub(crate) fn of(text: &str) -> Options {
         match (&*words, &mut options.environment) {
             (["cluster"], place) => {
                 options.budgets = Limits::default();
-                *place = Environment::Cluster {
-                    domain: CLUSTER_DOMAIN.to_owned(),
-                    assigned: BTreeMap::new(),
-                    parameters: BTreeSet::new(),
-                    limits: BTreeMap::new(),
-                    class_parameters: BTreeMap::new(),
-                    has_trust_bundles: true,
-                }
+                *place = cluster();
             }
             (["domain", name], Environment::Cluster { domain, .. }) => {
                 (*name).clone_into(domain);
@@ -54,19 +47,14 @@ pub(crate) fn of(text: &str) -> Options {
             }
             (["assigned", gateway, kind, value], Environment::Cluster { assigned, .. }) => {
                 let addresses = assigned.entry(name(gateway)).or_default();
-                addresses.default.push(GatewayAddress {
-                    kind: (*kind).to_owned(),
-                    value: (*value).to_owned(),
-                    routability: String::new(),
-                });
+                addresses.default.push(address(kind, value, ""));
             }
             (["assigned-cluster-ip", gateway, value], Environment::Cluster { assigned, .. }) => {
                 let addresses = assigned.entry(name(gateway)).or_default();
-                addresses.cluster.push(GatewayAddress {
-                    kind: "IPAddress".to_owned(),
-                    value: (*value).to_owned(),
-                    routability: ROUTABLE_IN_CLUSTER.to_owned(),
-                });
+                let routability = ROUTABLE_IN_CLUSTER;
+                addresses
+                    .cluster
+                    .push(address("IPAddress", value, routability));
             }
             (["limits", object, ports, listeners], Environment::Cluster { limits, .. }) => {
                 let number = |text: &str| Some(text.parse().expect("a number"));
@@ -83,6 +71,25 @@ pub(crate) fn of(text: &str) -> Options {
         }
     }
     options
+}
+
+fn cluster() -> Environment {
+    Environment::Cluster {
+        domain: CLUSTER_DOMAIN.to_owned(),
+        assigned: BTreeMap::new(),
+        parameters: BTreeSet::new(),
+        limits: BTreeMap::new(),
+        class_parameters: BTreeMap::new(),
+        has_trust_bundles: true,
+    }
+}
+
+fn address(kind: &str, value: &str, routability: &str) -> GatewayAddress {
+    GatewayAddress {
+        kind: kind.to_owned(),
+        value: value.to_owned(),
+        routability: routability.to_owned(),
+    }
 }
 
 fn name(text: &str) -> ObjectName {
