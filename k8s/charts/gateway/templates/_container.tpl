@@ -43,12 +43,12 @@
 {{- $ports := .Values.controller.service.ports -}}
 {{- $own := dict
   "CONTROLLER_DISCOVERY_NAMESPACE_SELECTORS" (toJson .Values.discoveryNamespaceSelectors)
-  "CONTROLLER_GATEWAY_CLASS" .Values.gatewayClass.name
+  "CONTROLLER_GATEWAY_CLASS" (include "gateway.className" .)
   "CONTROLLER_GATEWAY_CLASS_PARAMETERS_REFS" (include "gateway.parametersRefs" .)
   "CONTROLLER_HEALTH_ADDRESS" (printf "[::]:%d" (int $ports.health))
   "CONTROLLER_INFERENCE_EXTENSION" (toString .Values.inferenceExtension.enabled)
   "CONTROLLER_LOG_LEVEL" .Values.controller.logLevel
-  "CONTROLLER_NAME" .Values.gatewayClass.controllerName
+  "CONTROLLER_NAME" (include "gateway.controllerName" .)
   "CONTROLLER_METRICS_ADDRESS" (printf "[::]:%d" (int $ports.metrics))
   "CONTROLLER_PROXY_IMAGE" (include "gateway.image" (dict "root" . "image" .Values.proxy.image))
   "CONTROLLER_PROXY_IMAGE_PULL_POLICY" (.Values.image.pullPolicy | default "IfNotPresent")
@@ -56,6 +56,11 @@
   "CONTROLLER_XDS_ADDRESS" (printf "[::]:%d" (int $ports.agwGrpc))
   "CONTROLLER_XDS_MODE" .Values.controller.xds.mode
   "CONTROLLER_X_BACKEND" (toString .Values.xBackend.enabled) -}}
+{{- range $name, $_ := fromYaml (include "gateway.classVariables" .) }}
+{{- if hasKey ($.Values.controller.extraEnv | default dict) $name }}
+{{- $_ := unset $own $name }}
+{{- end }}
+{{- end }}
 {{- range $name, $value := $own }}
 - name: {{ $name | quote }}
   value: {{ $value | quote }}

@@ -10,6 +10,7 @@ mod keys;
 mod metrics;
 mod rbac;
 mod refusals;
+mod upgrade;
 
 use std::fs;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use super::scope::Scope;
 use crate::home;
@@ -53,6 +53,8 @@ pub(super) async fn a_release_is_installed_upgraded_rolled_back_and_uninstalled(
         ensure!(is_created, "no {kind} was made: {everything:?}");
     }
 
+    a_second_release_is_refused(scope, &chart).await?;
+
     let upgrade = ["upgrade", "gateway", &chart, "--reset-values"];
     scope.helm(&upgrade, "").await?;
     let few = names(scope).await?;
@@ -84,6 +86,21 @@ pub(super) async fn a_release_is_installed_upgraded_rolled_back_and_uninstalled(
     ensure!(
         !roles.contains(&scope.namespace),
         "permissions stay: {roles}"
+    );
+    Ok(())
+}
+
+/// Its controller would share the election of the first one.
+async fn a_second_release_is_refused(scope: &Scope, chart: &str) -> Result<()> {
+    let class = "gatewayClass.name=second";
+    let install = ["install", "second", chart, "--set", class];
+    let Err(error) = scope.helm(&install, "").await else {
+        bail!("a second release was installed into the namespace");
+    };
+    let error = format!("{error:#}");
+    ensure!(
+        error.contains("install it in a namespace of its own"),
+        "it is refused for another reason: {error}"
     );
     Ok(())
 }
