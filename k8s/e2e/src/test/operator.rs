@@ -1,6 +1,7 @@
 //! An operator's first day: installs the chart, serves a route, inspects it with `gwctl`, upgrades
 //! under load, rolls back and uninstalls. Also an upgrade from the commit before.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -37,7 +38,8 @@ pub(super) async fn a_release_is_upgraded_from_the_commit_before(scope: &Scope) 
     let address = serve(scope).await?;
     let load = Load::start(address, 4);
     load.until_answers(ANSWERS).await?;
-    new.run(scope, "upgrade", &[]).await?;
+    // Helm then takes the defaults of the old chart, which may lack values of the new one.
+    new.run(scope, "upgrade", &["--reuse-values"]).await?;
     replaced(scope, new.gateway).await?;
     load.until_answers(ANSWERS).await?;
     scope.helm(&["rollback", "gateway", "1"], "").await?;
@@ -95,23 +97,33 @@ impl<'a> Release<'a> {
     /// controllers alone.
     async fn run(&self, scope: &Scope, verb: &str, more: &[&str]) -> Result<()> {
         let namespace = &scope.namespace;
-        let values = json!({
-            "controller": {
-                "image": image(self.controller)?,
-                "extraEnv": {
-                    "CONTROLLER_NAME": format!("e2e.example.com/{namespace}"),
-                    "CONTROLLER_GATEWAY_CLASS": namespace,
-                },
-            },
+        let mut values = json!({
+            "controller": {"image": image(self.controller)?},
             "proxy": {"image": image(self.gateway)?},
             "discoveryNamespaceSelectors": [
                 {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
             ],
         });
+        let controller_name = format!("e2e.example.com/{namespace}");
+        if self.has_value("gatewayClass")? {
+            values["gatewayClass"] = json!({"name": namespace, "controllerName": controller_name});
+        } else {
+            values["controller"]["extraEnv"] =
+                json!({"CONTROLLER_GATEWAY_CLASS": namespace, "CONTROLLER_NAME": controller_name});
+        }
         let chart = self.chart.to_string_lossy();
         let words = [&[verb, "gateway", &*chart, "--values", "-"], more].concat();
         scope.helm(&words, &values.to_string()).await?;
         rolled_out(scope, "gateway").await
+    }
+
+    /// Whether the chart has a value at the top level, which one of an earlier commit may not have.
+    fn has_value(&self, key: &str) -> Result<bool> {
+        let file = self.chart.join("values.schema.json");
+        let schema =
+            fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let schema: Value = serde_json::from_str(&schema)?;
+        Ok(schema["properties"].get(key).is_some())
     }
 }
 
