@@ -109,6 +109,7 @@ fn resource(kind: &str) -> Result<ApiResource> {
             ("", "v1")
         }
         "Deployment" | "DaemonSet" => ("apps", "v1"),
+        "HorizontalPodAutoscaler" => ("autoscaling", "v2"),
         "ClusterTrustBundle" => ("certificates.k8s.io", "v1"),
         "InferencePool" => ("inference.networking.k8s.io", "v1"),
         "Lease" => ("coordination.k8s.io", "v1"),

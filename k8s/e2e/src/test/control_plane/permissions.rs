@@ -29,6 +29,16 @@ const CLASS: &str = "gateway";
 /// Life of an authority that the controller replaces.
 const A_DAY: Duration = Duration::from_hours(24);
 
+/// Permissions that this controller does not use: `get` of Namespaces is for controllers of before 0.1.0 during
+/// an upgrade, until release 0.2.0.
+const UNUSED: [&str; 1] = ["get /namespaces"];
+
+/// A definition that is deleted for a while: no other test has objects of it.
+const DEFINITION: &str = "xbackendtrafficpolicies.gateway.networking.x-k8s.io";
+
+/// The request for a definition whose kind the API server no longer serves.
+const GET_DEFINITION: &str = "get apiextensions.k8s.io/customresourcedefinitions";
+
 /// Permissions as `VERB GROUP/RESOURCE`, or `VERB PATH`.
 type Permissions = BTreeSet<String>;
 
@@ -37,18 +47,21 @@ pub(in crate::test) async fn every_permission_is_used_and_none_is_missing(
 ) -> Result<()> {
     create_the_class_again(scope).await?;
     replace_an_old_authority(scope).await?;
-    let site = open_everything(scope).await?;
-    for text in ["first", "second"] {
-        refuse_a_listener(&site, text).await?;
-    }
-    change_the_workload(scope).await?;
     let of_cluster = role(scope, "clusterrole/gateway-controller").await?;
     let since = of_cluster["metadata"]["creationTimestamp"].as_str();
     // Times of requests have fractions of a second.
     let since = since.context("a role has a time")?.trim_end_matches('Z');
-    let of_cluster = granted(&of_cluster);
-    let of_namespace = granted(&role(scope, "role/controller").await?);
     let pods = ControlPlane::of(scope).pods().await?;
+    create_a_definition_again(scope, since, &pods).await?;
+    let site = open_everything(scope).await?;
+    for text in ["first", "second"] {
+        refuse_a_listener(&site, text).await?;
+    }
+    use_an_autoscaler(scope).await?;
+    change_the_workload(scope).await?;
+    let mut of_cluster = granted(&of_cluster);
+    of_cluster.retain(|it| !UNUSED.contains(&&**it));
+    let of_namespace = granted(&role(scope, "role/controller").await?);
     let mut unused = Vec::new();
     let found = scope.until("the controller to use every permission", async || {
         let Requests {
@@ -89,6 +102,81 @@ async fn replace_an_old_authority(scope: &Scope) -> Result<()> {
     };
     let what = "the controller to replace an authority that expires soon";
     scope.until(what, replaced).await
+}
+
+/// Deletes a definition until the controller has seen that its kind is gone, and creates it again: the object
+/// of that kind that follows gets a status.
+async fn create_a_definition_again(scope: &Scope, since: &str, pods: &[String]) -> Result<()> {
+    let get = [
+        "get",
+        "customresourcedefinition",
+        DEFINITION,
+        "--output=json",
+    ];
+    let former: Value = serde_json::from_str(&scope.kubectl(&get, "").await?)?;
+    let definition = json!({
+        "apiVersion": former["apiVersion"], "kind": former["kind"], "spec": former["spec"],
+        "metadata": {
+            "name": DEFINITION,
+            "annotations": former["metadata"]["annotations"],
+            "labels": former["metadata"]["labels"],
+        },
+    });
+    let delete = ["delete", "customresourcedefinition", DEFINITION];
+    scope.kubectl(&delete, "").await?;
+    let what = "the controller to see that a definition is deleted";
+    let seen = scope.until(what, async || {
+        let requests = Requests::since(scope, since, pods)?;
+        Ok(requests.elsewhere.contains(GET_DEFINITION).then_some(()))
+    });
+    let seen = seen.await;
+    // Later tests need it.
+    let create = ["apply", "--server-side", "-f", "-"];
+    scope.kubectl(&create, &definition.to_string()).await?;
+    let definition = format!("customresourcedefinition/{DEFINITION}");
+    let established = [
+        "wait",
+        "--for=condition=Established",
+        &definition,
+        "--timeout=60s",
+    ];
+    scope.kubectl(&established, "").await?;
+    seen
+}
+
+/// Has an autoscaler decide the number of proxies, and after its deletion the parameters of the Gateway.
+async fn use_an_autoscaler(scope: &Scope) -> Result<()> {
+    let parameters = |replicas: u32| {
+        let spec = json!({"workload": "Deployment", "replicas": replicas});
+        own("GatewayParameters", "edge", &spec)
+    };
+    let autoscaler = json!({
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "edge"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "edge"},
+            // It scales up to the minimum without metrics, which the cluster does not have.
+            "minReplicas": 2, "maxReplicas": 2,
+        },
+    });
+    scope.apply(&[parameters(1)]).await?;
+    has_replicas(scope, 1).await?;
+    scope.apply(&[autoscaler]).await?;
+    has_replicas(scope, 2).await?;
+    scope.delete("HorizontalPodAutoscaler", "edge").await?;
+    scope.apply(&[parameters(3)]).await?;
+    has_replicas(scope, 3).await
+}
+
+/// Waits until the proxies' Deployment wants this many replicas.
+async fn has_replicas(scope: &Scope, replicas: u32) -> Result<()> {
+    let what = format!("the proxies' Deployment to have {replicas} replicas");
+    let wanted = async || {
+        let edge = scope.object("Deployment", "edge").await?;
+        let edge = edge.context("the proxies' Deployment is gone")?;
+        Ok((edge["spec"]["replicas"] == replicas).then_some(()))
+    };
+    scope.until(&what, wanted).await
 }
 
 /// The name of a class that the test makes.
