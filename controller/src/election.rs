@@ -26,6 +26,8 @@ pub struct Candidate {
     identity: String,
     election: Election,
     seen: Option<ObservedLease>,
+    /// The other holder of the Lease that was logged last.
+    other: Option<String>,
     /// Start of the last successful renewal, while this is the leader.
     renewed: Option<Instant>,
 }
@@ -46,6 +48,7 @@ impl Candidate {
             identity: format!("{pod}_{:08x}", rand::rng().random::<u32>()),
             election,
             seen: None,
+            other: None,
             renewed: None,
         }
     }
@@ -91,6 +94,7 @@ impl Candidate {
     }
 
     fn become_leader(&mut self, begun: Instant) {
+        self.other = None;
         if self.renewed.replace(begun).is_none() {
             info!("this replica is the leader");
         }
@@ -144,6 +148,7 @@ impl Candidate {
         } else if holder.is_empty() || is_expired {
             self.claim(transitions.saturating_add(1))
         } else {
+            self.report_other(holder);
             return Ok(false);
         });
         has_succeeded(
@@ -151,6 +156,15 @@ impl Candidate {
                 .replace(NAME, &PostParams::default(), &lease)
                 .await,
         )
+    }
+
+    /// Logs who holds the Lease. A pod of another Deployment means that two installations share the namespace.
+    fn report_other(&mut self, holder: &str) {
+        if self.other.as_deref() != Some(holder) {
+            let namespace = self.leases.namespace().unwrap_or_default();
+            info!(holder, "another replica holds the Lease {namespace}/{NAME}");
+            self.other = Some(holder.to_owned());
+        }
     }
 
     fn claim(&self, transitions: i32) -> LeaseSpec {

@@ -135,17 +135,23 @@ async fn claim(context: &Context, due: &DueClaim) -> bool {
             false
         }
         Ok(Err(error)) => {
-            warn!(class, %error, "cannot claim a GatewayClass; its Gateways are not deployed, and no status is written; retrying");
+            report_failure(class, &error.to_string());
             false
         }
         Err(_) => {
-            warn!(
-                class,
-                "cannot claim a GatewayClass: no response from the API server; retrying"
-            );
+            report_failure(class, "no response from the API server");
             false
         }
     }
+}
+
+fn report_failure(class: &str, error: &str) {
+    warn!(
+        class,
+        error,
+        "cannot write the claim on a GatewayClass; retrying. Until it is written, a new leader deploys nothing \
+         and writes no status"
+    );
 }
 
 /// Reports a class of another installation: in the log, and as an Event.

@@ -173,7 +173,7 @@ impl Supervisor {
             self.set(kind.id, Service::Absent);
         } else if self.hidden.insert(kind.id) {
             warn!(
-                "the API server does not name {} of group {} among its resources, but has its definition, or does not tell; its objects stay in effect",
+                "the API server does not name {} of group {} among its resources, but its CustomResourceDefinition exists or could not be read; its objects stay in effect",
                 kind.kind, kind.group
             );
         }

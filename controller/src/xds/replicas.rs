@@ -1,10 +1,11 @@
 //! Exchanges the acknowledgements of proxies between replicas: proxies connect to any replica, but
 //! only the leader writes statuses.
 //!
-//! Each follower with proxies maintains a ConfigMap, or several for many listeners, in the controller's namespace. It uses the API
-//! server rather than connections between replicas: the data only matters when a status can be
-//! written, no replica has to find or trust another one, and no other account may write there. An entry
-//! that was not renewed for a while, by the reader's clock, belongs to a replica that is gone.
+//! Each follower with proxies maintains a ConfigMap, or several for many listeners, in the controller's
+//! namespace. It uses the API server rather than connections between replicas: the data only matters when
+//! a status can be written, no replica has to find or trust another one, and no other account may write
+//! there. An entry that was not renewed for a while, by the reader's clock, belongs to a replica that is
+//! gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
