@@ -33,7 +33,7 @@ const A_DAY: Duration = Duration::from_hours(24);
 /// an upgrade, until release 0.2.0.
 const UNUSED: [&str; 1] = ["get /namespaces"];
 
-/// A definition that is deleted for a while: no other test has objects of it.
+/// A definition that is deleted for a while. Tests run one after another, so no other one needs it.
 const DEFINITION: &str = "xbackendtrafficpolicies.gateway.networking.x-k8s.io";
 
 /// The request for a definition whose kind the API server no longer serves.
