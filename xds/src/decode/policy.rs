@@ -1,5 +1,7 @@
 //! Policies and their targets.
 
+use std::num::NonZeroU64;
+
 use super::authorization::authorization;
 use super::field_path::FieldPath;
 use super::jwt::{jwt_policy, source};
@@ -8,6 +10,7 @@ use super::value::{
     at_most, choice, duration, network, non_zero, object_name, positive_duration, set_text, status,
     timeout,
 };
+use crate::encode::ANY_NUMBER;
 use crate::model::{
     AccessLog, AccessLogFilter, BackendKey, Ejection, EscapedSlash, Limits, ListenerKey, LogFormat,
     PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode,
@@ -137,6 +140,8 @@ fn limits(at: &FieldPath<'_>, message: proto::Limits) -> Option<Limits> {
     let stream_idle_timeout = time("stream_idle_timeout", message.stream_idle_timeout);
     let write_idle_timeout = time("write_idle_timeout", message.write_idle_timeout);
     let keep_alive_timeout = time("keep_alive_timeout", message.keep_alive_timeout);
+    let most = message.requests_per_connection;
+    let requests = at.optional("requests_per_connection", most, requests_per_connection);
     let half_close_timeout = time("half_close_timeout", message.half_close_timeout);
     let connection_age = time("connection_age", message.connection_age);
     let connect_timeout = time("connect_timeout", message.connect_timeout);
@@ -168,7 +173,7 @@ fn limits(at: &FieldPath<'_>, message: proto::Limits) -> Option<Limits> {
         write_idle_timeout: write_idle_timeout?,
         keep_alive_timeout: keep_alive_timeout?,
         half_close_timeout: half_close_timeout?,
-        requests_per_connection: message.requests_per_connection,
+        requests_per_connection: requests?,
         connection_age: connection_age?,
         connect_timeout: connect_timeout?,
         response_head_timeout: response_head_timeout?,
@@ -179,6 +184,15 @@ fn limits(at: &FieldPath<'_>, message: proto::Limits) -> Option<Limits> {
         http2_connection_window_bytes: http2_connection_window_bytes?,
         upstream_connections: upstream_connections?,
         upstream_pending: upstream_pending?,
+    })
+}
+
+/// A number of requests; 0 for any.
+fn requests_per_connection(at: &FieldPath<'_>, number: u64) -> Option<u64> {
+    let number: NonZeroU64 = non_zero(at, number)?;
+    Some(match number.get() {
+        ANY_NUMBER => 0,
+        number => number,
     })
 }
 

@@ -14,6 +14,7 @@ mod route;
 mod tls;
 mod value;
 
+pub(crate) use policy::ANY_NUMBER;
 use prost::Message;
 
 use crate::model::{Resource, RouteRule};

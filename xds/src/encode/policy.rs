@@ -104,7 +104,10 @@ impl From<&Limits> for proto::Limits {
             write_idle_timeout: limits.write_idle_timeout.map(Into::into),
             keep_alive_timeout: limits.keep_alive_timeout.map(Into::into),
             half_close_timeout: limits.half_close_timeout.map(Into::into),
-            requests_per_connection: limits.requests_per_connection,
+            requests_per_connection: limits.requests_per_connection.map(|most| match most {
+                0 => ANY_NUMBER,
+                most => most,
+            }),
             connection_age: limits.connection_age.map(Into::into),
             connect_timeout: limits.connect_timeout.map(Into::into),
             response_head_timeout: limits.response_head_timeout.map(Into::into),
@@ -188,3 +191,7 @@ impl From<Ejection> for proto::Ejection {
         }
     }
 }
+
+/// The number of requests of a connection without a limit. Not 0, for which earlier proxies refuse the
+/// whole policy, with all that it protects.
+pub(crate) const ANY_NUMBER: u64 = u64::MAX;

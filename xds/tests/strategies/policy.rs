@@ -120,7 +120,7 @@ fn time() -> impl Strategy<Value = Option<Timeout>> {
 fn limits() -> impl Strategy<Value = Limits> {
     let counts = prop::array::uniform10(count());
     let times = prop::array::uniform11(time());
-    let (body, requests) = (option::of(any::<NonZeroU64>()), option::of(any::<u64>()));
+    let (body, requests) = (option::of(any::<NonZeroU64>()), option::of(0..u64::MAX));
     let rate = option::of(any::<u32>());
     let drawn = (counts, body, requests, times, rate);
     drawn.prop_map(|(counts, body, requests, times, rate)| Limits {

@@ -2,6 +2,8 @@
 
 mod route;
 
+use std::num::NonZeroU64;
+
 use prost::Message;
 
 use super::resource;
@@ -76,6 +78,26 @@ fn an_invalid_policy_denies_at_proxies_that_do_not_know_it() {
     assert_eq!((tokens.mode, tokens.providers.len()), (JwtMode::Strict, 0));
     let rules = to_them.spec.authorization;
     assert_eq!(rules, Some(AuthorizationPolicy::deny_all()));
+}
+
+/// Proxies of earlier versions refuse a whole policy, and what it protects, for a limit of 0.
+#[test]
+fn no_limit_of_requests_is_a_number_for_proxies_that_refuse_0() {
+    let mut message = policy();
+    message.limits = Some(proto::Limits {
+        requests_per_connection: Some(u64::MAX),
+        ..proto::Limits::default()
+    });
+    let decoded = resource(Kind::Policy, &message.encode_to_vec()).expect("it is valid");
+    let Resource::Policy(decoded) = decoded else {
+        panic!("{decoded:?}");
+    };
+    assert_eq!(decoded.spec.limits.requests_per_connection, Some(0));
+    let limits = proto::Policy::from(&*decoded).limits.expect("it has one");
+    let number = limits.requests_per_connection.expect("it is set");
+    // Their rule.
+    NonZeroU64::try_from(number).expect("not 0");
+    assert_eq!(limits, message.limits.expect("set above"));
 }
 
 #[test]
