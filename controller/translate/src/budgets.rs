@@ -171,7 +171,8 @@ budgets! {
         unit: Unit::Bytes,
         default: MIB,
         cap: MIB,
-        condition: "its previous version serves; object `Accepted=False`",
+        condition: "its previous version serves, but a TrafficPolicy with `jwt` or `authorization` refuses every \
+                    request of its target (503); object `Accepted=False`",
         reason: Some(Reason::UnsupportedValue),
         raised_by: "nobody",
         why: "about the limit of an object in etcd; a response carries at least one resource",
@@ -290,7 +291,7 @@ impl Limits {
     }
 
     /// The limits for one machine: without those of Gateways, all of which belong to whoever writes the
-    /// files.
+    /// files, and of what is sent to proxies.
     #[must_use]
     pub fn of_machine() -> Self {
         let mut limits = Self::default();
@@ -298,6 +299,7 @@ impl Limits {
             Budget::ViewResources,
             Budget::ViewBytes,
             Budget::ViewReport,
+            Budget::ResourceBytes,
             Budget::GatewayPorts,
             Budget::SetListeners,
         ] {

@@ -10,9 +10,10 @@ use prost::Message as _;
 use serde_json::json;
 use support::{GATEWAY_API, Refused, admitted, gateway, listener_set};
 use translate::budgets::{Budget, Limits};
+use translate::status::Status;
 use translate::{Delta, Event, Object, Options, Translator};
 use xds::delta::{Client, Version};
-use xds::model::Kind;
+use xds::model::{JwtSource, Kind, Policy, Resource};
 
 #[test]
 fn the_guide_lists_every_budget_with_its_limit() {
@@ -113,6 +114,97 @@ fn a_route_whose_rules_take_too_many_bytes_at_its_listeners_is_refused() {
         BTreeSet::from(["route-001".to_owned()])
     );
     assert_eq!(refused.0.len(), 1);
+}
+
+/// Proxies would not get the policy, and its target would be open.
+#[test]
+fn a_restricting_policy_that_is_too_large_closes_its_target() {
+    let mut translator = Translator::new(Options::cluster());
+    let batch = vec![
+        Event::Upsert(gateway(1)),
+        Event::Upsert(tokens(5)),
+        Event::Start,
+    ];
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    let first = policy_of(&delta);
+    assert!(first.spec.is_invalid && first.spec.jwt.is_none());
+    assert_eq!(first.spec.hidden, [JwtSource::Query("token".to_owned())]);
+    let Some(Status::Policy(status)) = status_of(&delta) else {
+        panic!("it has a status");
+    };
+    let accepted = &status.ancestors[0].conditions[0];
+    assert!(accepted.is_problem(), "{accepted:?}");
+    for part in ["the limit is 1048576", "503 (policy_invalid)"] {
+        assert!(accepted.message.contains(part), "{accepted:?}");
+    }
+
+    let smaller = vec![Event::Upsert(tokens(3))];
+    let delta = translator.apply(smaller, Timestamp::UNIX_EPOCH);
+    let jwt = policy_of(&delta).spec.jwt.expect("it is in force");
+    assert_eq!(jwt.providers.len(), 3);
+    // One that grows does not leave its previous version in force, which a new leader would not know.
+    let larger = vec![Event::Upsert(tokens(5))];
+    let delta = translator.apply(larger, Timestamp::UNIX_EPOCH);
+    assert_eq!(policy_of(&delta), first);
+}
+
+/// Nothing is sent on one machine.
+#[test]
+fn a_large_policy_in_files_is_in_force() {
+    let options = Options {
+        budgets: Limits::of_machine(),
+        ..Options::cluster()
+    };
+    let mut translator = Translator::new(options);
+    let batch = vec![
+        Event::Upsert(gateway(1)),
+        Event::Upsert(tokens(5)),
+        Event::Start,
+    ];
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    assert!(policy_of(&delta).spec.jwt.is_some());
+}
+
+/// The resource of the only policy.
+fn policy_of(delta: &Delta) -> Policy {
+    let policies = delta.resources.iter().filter_map(|(_, it)| match it {
+        Some(Resource::Policy(policy)) => Some(Policy::clone(policy)),
+        _ => None,
+    });
+    let policies: Vec<Policy> = policies.collect();
+    let [policy] = &policies[..] else {
+        panic!("{} policies", policies.len());
+    };
+    policy.clone()
+}
+
+fn status_of(delta: &Delta) -> Option<&Status> {
+    let mut statuses = delta.statuses.iter();
+    let (_, status) = statuses.find(|(object, _)| object.kind == "TrafficPolicy")?;
+    status.as_ref()
+}
+
+/// A policy of the Gateway with so many providers, each with keys of 250 KiB.
+fn tokens(providers: usize) -> Object {
+    let keys = json!({"keys": [{"kty": "oct", "k": "c2VjcmV0", "x5c": "a".repeat(250 << 10)}]});
+    let providers = (0..providers).map(|number| {
+        let mut provider = json!({
+            "name": format!("p{number}"), "issuer": format!("https://{number}.example.com"),
+            "jwks": {"inline": keys.to_string()},
+        });
+        if number == 0 {
+            provider["from"] = json!({"query": "token"});
+        }
+        provider
+    });
+    let value = json!({
+        "metadata": {"namespace": "infra", "name": "tokens"},
+        "spec": {
+            "targetRefs": [{"group": GATEWAY_API, "kind": "Gateway", "name": "edge"}],
+            "jwt": {"providers": providers.collect::<Vec<_>>()},
+        },
+    });
+    admitted("gateway-system.io", "TrafficPolicy", value)
 }
 
 /// 150 `ListenerSet`s with 64 ports each took every node port of a cluster, or made a Service that

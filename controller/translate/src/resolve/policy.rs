@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use xds::model::{ObjectName, PolicySpec, PolicyTarget};
+use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget};
 
 use super::policy_fields::{
     FIELDS, Field, FieldScope, RESTRICTIONS, is_without_effect, refuse_all,
@@ -21,6 +21,14 @@ pub(crate) struct TargetedPolicy {
     pub(crate) refusal: Option<Problem>,
     /// The fields that do not apply to the target, while the others do.
     pub(crate) inapplicable: Vec<Problem>,
+}
+
+impl TargetedPolicy {
+    /// Whether the field at this path is among the settings that are left.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let mut set = FIELDS.iter().filter(|field| (field.is_set)(&self.spec));
+        set.any(|field| field.path(&self.spec) == path)
+    }
 }
 
 /// The order at a target: phase, creation time, name.
@@ -42,6 +50,39 @@ pub(crate) struct ClaimedPolicy {
     pub(crate) spec: Arc<PolicySpec>,
     /// The fields taken by older policies.
     pub(crate) lost: Vec<Problem>,
+    /// That the settings are too large to be sent, so that the target refuses every request.
+    pub(crate) too_large: Option<Problem>,
+}
+
+impl ClaimedPolicy {
+    /// Refuses every request of the target if the settings restrict access and take more than `limit`
+    /// bytes: proxies would not get them, and allow everything. Other settings that are too large are
+    /// left to their sender.
+    pub(crate) fn check_size(&mut self, name: &ObjectName, target: &PolicyTarget, limit: u64) {
+        let is_restricting = self.spec.jwt.is_some() || self.spec.authorization.is_some();
+        if !is_restricting {
+            return;
+        }
+        let bytes = xds::encode::resource(&self.at(name, target).into()).len();
+        if bytes as u64 <= limit {
+            return;
+        }
+        let message = format!(
+            "the policy takes {bytes} bytes, and the limit is {limit}: use smaller keys (a JWKS by its uri \
+             instead of inline), fewer rules, or several policies{REFUSED_UNTIL_THEN}"
+        );
+        self.too_large = Some(Problem::new(Reason::UnsupportedValue, "spec", message));
+        self.spec = Arc::new(refuse_all(&self.spec));
+    }
+
+    /// The settings as proxies get them.
+    pub(crate) fn at(&self, name: &ObjectName, target: &PolicyTarget) -> Policy {
+        Policy {
+            key: PolicyKey::new(api::TrafficPolicy::KIND, name, &target_key(target)),
+            target: target.clone(),
+            spec: PolicySpec::clone(&self.spec),
+        }
+    }
 }
 
 /// Applies a policy's `spec` to a target. `refusal` is a problem of the policy itself, and `owner` the
@@ -127,7 +168,11 @@ fn leave<'a>(
             (field.clear)(Arc::make_mut(&mut left));
         }
     }
-    ClaimedPolicy { spec: left, lost }
+    ClaimedPolicy {
+        spec: left,
+        lost,
+        too_large: None,
+    }
 }
 
 /// Access restrictions apply even if the rest of the policy is rejected: without them everything

@@ -3,7 +3,9 @@
 use serde_json::{Map, Value};
 use xds::model::ObjectName;
 
-use super::presumed::{presumed_metadata, presumed_targets, presumed_token_sources};
+use super::presumed::{
+    MAX_TOKEN_SOURCES, presumed_metadata, presumed_targets, presumed_token_sources,
+};
 use super::{Admissible, guarded};
 use crate::admit::check::Check;
 use crate::admit::crd;
@@ -91,6 +93,7 @@ impl Admissible for TrafficPolicy {
                 .filter(|it| !later.token_sources.contains(it))
                 .cloned(),
         );
+        // Those of the latest version are first.
         sources.truncate(MAX_TOKEN_SOURCES);
         Some(Self {
             standing: PolicyStanding::Kept(sources),
@@ -140,9 +143,6 @@ fn may_mean(name: &str, field: &str, or_unknown: bool) -> bool {
         .collect();
     suggest::nearest(name, known).map_or(or_unknown, |meant| meant == field)
 }
-
-/// Most places of tokens that are remembered of rejected versions, the latest first.
-const MAX_TOKEN_SOURCES: usize = 32;
 
 const JWT: &str = "jwt";
 const AUTHORIZATION: &str = "authorization";

@@ -41,23 +41,29 @@ fn presumed_target(written: &Value) -> PolicyTargetReference {
 }
 
 /// Where an invalid policy reads tokens from, as far as that can be told: logs hide what they are called,
-/// although the policy does not apply.
+/// although the policy does not apply. At most [`MAX_TOKEN_SOURCES`], and none with a longer name than a
+/// valid policy can have: every target of the policy carries them.
 pub(super) fn presumed_token_sources(spec: &Map<String, Value>) -> Vec<JwtFromSpec> {
     let mut found = Vec::new();
     // A misspelt field may be the one about tokens.
     spec.values()
         .for_each(|value| collect_sources(value, &mut found));
+    found.truncate(MAX_TOKEN_SOURCES);
     found
 }
 
 fn collect_sources(value: &Value, found: &mut Vec<JwtFromSpec>) {
+    if found.len() >= MAX_TOKEN_SOURCES {
+        return;
+    }
     match value {
         Value::Array(items) => items.iter().for_each(|it| collect_sources(it, found)),
         Value::Object(fields) => {
             let means = |name: &str, field| suggest::nearest(name, [field]).is_some();
             for (name, value) in fields {
-                let text = value.as_str().map(str::to_owned);
-                let header = value.get("name").and_then(Value::as_str);
+                let fits = |text: &&str| text.len() <= MAX_NAME_BYTES;
+                let text = value.as_str().filter(fits).map(str::to_owned);
+                let header = value.get("name").and_then(Value::as_str).filter(fits);
                 let header = header.map(|name| JwtHeaderSpec {
                     name: name.to_owned(),
                     prefix: None,
@@ -85,4 +91,30 @@ fn collect_sources(value: &Value, found: &mut Vec<JwtFromSpec>) {
     }
 }
 
+/// Most places of tokens that are remembered of rejected versions: twice as many as a policy can have
+/// providers, each with one.
+pub(super) const MAX_TOKEN_SOURCES: usize = 32;
+/// Longest name of a place of tokens, as in the definition of the resource: 256 bytes.
+const MAX_NAME_BYTES: usize = 256;
 const TARGETS: &str = "targetRefs";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_places_of_tokens_of_an_invalid_policy_are_limited() {
+        let places: Vec<_> = (0..1000)
+            .map(|it| json!({"query": format!("q{it}")}))
+            .collect();
+        let spec = json!({"jwt": {"from": places, "other": {"query": "x".repeat(257)}}});
+        let found = presumed_token_sources(spec.as_object().expect("an object"));
+        assert_eq!(found.len(), MAX_TOKEN_SOURCES);
+        let spec = json!({"jwt": [{"query": "x".repeat(257)}, {"cookie": "c"}]});
+        let found = presumed_token_sources(spec.as_object().expect("an object"));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].cookie.as_deref(), Some("c"));
+    }
+}

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, Resource};
+use xds::model::{ObjectName, PolicyTarget, Resource};
 
 use super::policy::{PolicyReference, ResolvedPolicy};
 use super::tokens::gateways;
-use crate::api::{Resource as _, TrafficPolicy};
-use crate::resolve::policy::{ClaimedPolicy, Phase, target_key};
+use crate::api::TrafficPolicy;
+use crate::resolve::policy::{ClaimedPolicy, Phase};
 use crate::resolve::policy_fields::is_without_effect;
 use crate::status::{PolicyStatus, Status, TargetOutcome};
 use crate::store::ObjectRef;
@@ -111,7 +111,8 @@ impl EffectUnit {
         let claimed_policy = reader.claimed_policy(&targeted.target, rank);
         let lost = claimed_policy.map_or(&[][..], |claimed_policy| &claimed_policy.lost);
         let nothing_left = claimed_policy.is_none_or(|it| is_without_effect(&it.spec));
-        let mut refusal = targeted.refusal.as_ref();
+        let too_large = claimed_policy.and_then(|it| it.too_large.as_ref());
+        let mut refusal = targeted.refusal.as_ref().or(too_large);
         if nothing_left {
             refusal = refusal.or_else(|| lost.first());
         }
@@ -126,7 +127,7 @@ impl EffectUnit {
             lost,
             inapplicable: &targeted.inapplicable,
             is_left,
-            refuses_all: targeted.spec.is_invalid,
+            refuses_all: targeted.spec.is_invalid || too_large.is_some(),
             in_use,
         }
     }
@@ -143,11 +144,7 @@ impl EffectUnit {
         if gateways.is_empty() {
             return false;
         }
-        let policy = Policy {
-            key: PolicyKey::new(TrafficPolicy::KIND, &self.0, &target_key(target)),
-            target: PolicyTarget::clone(target),
-            spec: PolicySpec::clone(&claimed_policy.spec),
-        };
+        let policy = claimed_policy.at(&self.0, target);
         resources.push((policy.into(), gateways));
         true
     }

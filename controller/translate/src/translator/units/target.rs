@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use xds::model::{ObjectName, PolicyTarget};
 
+use crate::budgets::Budget;
 use crate::reader::Fact;
 use crate::resolve::policy::{ClaimRank, ClaimedPolicy, Phase, assign_fields};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
@@ -17,7 +18,12 @@ impl Unit for TargetUnit {
     type Output = BTreeMap<ClaimRank, ClaimedPolicy>;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
-        reader.claims.policies.at(&self.0).map(assign_fields)
+        let mut policies = reader.claims.policies.at(&self.0).map(assign_fields)?;
+        let limit = reader.options().budgets.of(Budget::ResourceBytes);
+        for ((_, _, name), policy) in &mut policies {
+            policy.check_size(name, &self.0, limit);
+        }
+        Some(policies)
     }
 
     fn publish(
