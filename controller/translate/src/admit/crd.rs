@@ -8,21 +8,34 @@ use super::schema::Schema;
 use super::yaml::compose;
 
 /// The schema of `Backend`.
-pub(super) static BACKEND: LazyLock<Schema> = LazyLock::new(|| load(BACKEND_DEFINITION));
+pub(super) static BACKEND: LazyLock<Schema> = LazyLock::new(|| load(BACKEND_DEFINITION, &[]));
 
 /// The schema of `TrafficPolicy`.
 pub(super) static TRAFFIC_POLICY: LazyLock<Schema> =
-    LazyLock::new(|| load(TRAFFIC_POLICY_DEFINITION));
+    LazyLock::new(|| load(TRAFFIC_POLICY_DEFINITION, &REDUCED));
 
-fn load(definition: &str) -> Schema {
+/// `reduced` are the fields, as JSON pointers, that accept more than their maximum.
+fn load(definition: &str, reduced: &[&str]) -> Schema {
     let composed = compose(definition).ok().flatten();
     let mut value = composed.map(|composed| composed.value).unwrap_or_default();
-    let schema = value
+    let mut schema = value
         .pointer_mut("/spec/versions/0/schema/openAPIV3Schema")
         .map(Value::take)
         .unwrap_or_default();
+    for field in reduced {
+        let field = schema.pointer_mut(field).and_then(Value::as_object_mut);
+        let field = field.expect("it is defined, which is tested");
+        field.insert("isReducedToMaximum".to_owned(), Value::Bool(true));
+    }
     serde_json::from_value(schema).expect("the definitions are part of the program, and tested")
 }
+
+/// Fields whose maximum was 1048576 in earlier versions. A stored policy that has more must not become
+/// invalid with an upgrade: one that restricts access would close its targets.
+const REDUCED: [&str; 2] = [
+    "/properties/spec/properties/limits/properties/requestLineBytes",
+    "/properties/spec/properties/limits/properties/headBytes",
+];
 
 const BACKEND_DEFINITION: &str =
     include_str!("../../../../k8s/crds/gateway-system.io_backends.yaml");
@@ -40,11 +53,26 @@ mod tests {
     use crate::admit::path::FieldPath;
     use crate::admit::yaml::compose;
     use crate::admit::{Source, admit};
+    use crate::lower::policy::{MAX_HEAD_BYTES, MAX_REQUEST_LINE_BYTES};
 
     #[test]
     fn the_resource_definitions_load() {
         LazyLock::force(&super::BACKEND);
         LazyLock::force(&super::TRAFFIC_POLICY);
+    }
+
+    /// What reduces the numbers has the same maxima.
+    #[test]
+    fn the_maxima_of_reduced_fields_are_those_of_the_definition() {
+        let value = compose(super::TRAFFIC_POLICY_DEFINITION).expect("YAML");
+        let value = value.expect("a document").value;
+        let schema = value.pointer("/spec/versions/0/schema/openAPIV3Schema");
+        let maxima = super::REDUCED.map(|field| {
+            let field = schema.and_then(|schema| schema.pointer(field));
+            field.and_then(|field| field["maximum"].as_u64())
+        });
+        let expected = [MAX_REQUEST_LINE_BYTES, MAX_HEAD_BYTES];
+        assert_eq!(maxima, expected.map(|it| Some(it.get().into())));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Lowers traffic policies.
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 
 use xds::model::{
     AccessLog, AccessLogFilter, Ejection, EscapedSlash, JwtSource, Limits, LogFormat, ObjectName,
@@ -27,6 +28,8 @@ pub(crate) struct LoweredPolicy {
     pub(crate) spec: PolicySpec,
     /// Why it is rejected.
     pub(crate) refusal: Option<Problem>,
+    /// Numbers that are larger than the maximum, which takes effect in their place.
+    pub(crate) reduced: Vec<Problem>,
     /// Unresolved references, of its JWT settings.
     pub(crate) refs: Vec<Problem>,
 }
@@ -49,6 +52,7 @@ pub(crate) fn lower(
         Ok(others) => (others, None),
         Err(problem) => (PolicySpec::default(), Some(problem)),
     };
+    let reduced = reduce(&mut lowered.limits);
     lowered.hidden = hidden;
     let mut refs = Vec::new();
     let mut invalid = None;
@@ -80,6 +84,7 @@ pub(crate) fn lower(
     LoweredPolicy {
         spec: lowered,
         refusal,
+        reduced,
         refs,
     }
 }
@@ -95,6 +100,7 @@ fn without_version(token_sources: &[JwtFromSpec]) -> LoweredPolicy {
             ..PolicySpec::default()
         }),
         refusal: Some(Problem::new(Reason::Invalid, "", message)),
+        reduced: Vec::new(),
         refs: Vec::new(),
     }
 }
@@ -215,6 +221,29 @@ fn limits(spec: &LimitsSpec) -> Result<Limits, Problem> {
     })
 }
 
+/// Reduces numbers that were valid in earlier versions to the maximum.
+fn reduce(limits: &mut Limits) -> Vec<Problem> {
+    let fields = [
+        (
+            "spec.limits.requestLineBytes",
+            &mut limits.request_line_bytes,
+            MAX_REQUEST_LINE_BYTES,
+        ),
+        (
+            "spec.limits.headBytes",
+            &mut limits.head_bytes,
+            MAX_HEAD_BYTES,
+        ),
+    ];
+    let reduced = fields.into_iter().filter_map(|(field, number, max)| {
+        let written = number.filter(|it| *it > max)?;
+        *number = Some(max);
+        let message = format!("{written} is more than the maximum of {max}, which applies instead");
+        Some(Problem::new(Reason::Invalid, field, message))
+    });
+    reduced.collect()
+}
+
 fn trust(spec: &TrafficPolicySpec) -> Result<Option<Trust>, Problem> {
     match (spec.trusted_hops, &spec.trusted_sources) {
         (None, None) => Ok(None),
@@ -300,3 +329,8 @@ fn network(text: &str) -> Option<(IpAddr, u8)> {
 fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::Invalid, field, message)
 }
+
+/// The maximum of `requestLineBytes` in the definition of the resource. It was 1048576 in earlier versions.
+pub(crate) const MAX_REQUEST_LINE_BYTES: NonZeroU32 = NonZeroU32::new(61_440).expect("not 0");
+/// The maximum of `headBytes`, likewise.
+pub(crate) const MAX_HEAD_BYTES: NonZeroU32 = NonZeroU32::new(65_535).expect("not 0");

@@ -91,7 +91,7 @@ impl Schema {
         if self.minimum.is_some_and(|min| number < min) {
             return Some(format!("{value} is too small: {}", self.range()));
         }
-        if self.maximum.is_some_and(|max| number > max) {
+        if self.maximum.is_some_and(|max| number > max) && !self.is_reduced_to_maximum {
             return Some(format!("{value} is too large: {}", self.range()));
         }
         None

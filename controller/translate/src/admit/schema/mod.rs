@@ -42,6 +42,11 @@ pub(super) struct Schema {
     allowed: Vec<Value>,
     minimum: Option<f64>,
     maximum: Option<f64>,
+    /// Whether a larger number is valid, and reduced to the maximum by its reader. No part of a CRD: API
+    /// servers refuse such a number when it is written, and keep what was written before the maximum was
+    /// lowered.
+    #[serde(default)]
+    is_reduced_to_maximum: bool,
     min_length: Option<usize>,
     max_length: Option<usize>,
     min_items: Option<usize>,

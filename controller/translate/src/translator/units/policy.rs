@@ -149,7 +149,12 @@ fn resolve(
     let owner = owner.and_then(|set| reader.offers(&Owner::ListenerSet(set)));
     let gateway = owner.and_then(|offers| offers.gateway.as_ref().ok());
     let refusal = lowered.refusal.as_ref();
-    Some(Ok(apply_to_target(target, &lowered.spec, refusal, gateway)))
+    let mut targeted = apply_to_target(target, &lowered.spec, refusal, gateway);
+    let reduced = lowered.reduced.iter();
+    let reduced = reduced.filter(|it| targeted.has(&it.field)).cloned();
+    let reduced: Vec<_> = reduced.collect();
+    targeted.inapplicable.extend(reduced);
+    Some(Ok(targeted))
 }
 
 /// Targets that are named as a whole and by a part that does not exist refuse every request too.
