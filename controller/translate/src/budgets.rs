@@ -71,7 +71,7 @@ budgets! {
         unit: Unit::Count,
         default: 4_096,
         cap: 4_096,
-        condition: "route `Accepted=False`",
+        condition: "route `Accepted=False`; its requests get status 500",
         reason: Some(Reason::UnsupportedValue),
         raised_by: "nobody",
         why: "each is a resource of its own at every proxy; a route has up to 16 rules, and a Gateway 64 \
@@ -84,7 +84,7 @@ budgets! {
         unit: Unit::Bytes,
         default: 4 * MIB,
         cap: 4 * MIB,
-        condition: "route `Accepted=False`",
+        condition: "route `Accepted=False`; its requests get status 500",
         reason: Some(Reason::RouteTooLarge),
         raised_by: "nobody",
         why: "a proxy gets the rules once for each listener, and takes about twice as much memory: a route of \
@@ -97,7 +97,7 @@ budgets! {
         unit: Unit::Count,
         default: 131_072,
         cap: 131_072,
-        condition: "newest routes `Accepted=False`",
+        condition: "newest routes `Accepted=False`; their requests get status 500",
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "three times the 40 000 routes that are measured; a proxy keeps a name and a version of each",
@@ -109,7 +109,7 @@ budgets! {
         unit: Unit::Bytes,
         default: 64 * MIB,
         cap: 64 * MIB,
-        condition: "newest routes `Accepted=False`",
+        condition: "newest routes `Accepted=False`; their requests get status 500",
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "a proxy takes about twice as much memory, and the controller as much for each Gateway",
@@ -121,7 +121,7 @@ budgets! {
         unit: Unit::Bytes,
         default: 8 * MIB,
         cap: 8 * MIB,
-        condition: "newest routes `Accepted=False`",
+        condition: "newest routes `Accepted=False`; their requests get status 500",
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "half of what the controller accepts of a proxy: one that reports more could not reconnect",
@@ -300,6 +300,7 @@ impl Limits {
             Budget::ViewBytes,
             Budget::ViewReport,
             Budget::ResourceBytes,
+            Budget::GatewayExpressionBytes,
             Budget::GatewayPorts,
             Budget::SetListeners,
         ] {
@@ -313,6 +314,22 @@ impl Limits {
     pub fn with(mut self, budget: Budget, limit: u64) -> Self {
         self.0[budget as usize] = limit.min(budget.definition().cap);
         self
+    }
+}
+
+impl Limits {
+    /// The same with a lower limit of a budget, or none that is higher.
+    #[must_use]
+    pub(crate) fn within(mut self, budget: Budget, limit: u64) -> Self {
+        let own = &mut self.0[budget as usize];
+        *own = limit.min(*own);
+        self
+    }
+
+    /// The room of a Gateway beyond these limits for what closes refused routes and listeners.
+    #[must_use]
+    pub(crate) fn for_closed(&self) -> Self {
+        Self(self.0.map(|limit| limit / CLOSED_PART))
     }
 }
 
@@ -347,6 +364,9 @@ impl Use {
     }
 }
 
+/// What closes refused objects has a fourth of a limit, beside it: a closing rule takes about a tenth of
+/// what it stands for.
+const CLOSED_PART: u64 = 4;
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 

@@ -13,7 +13,7 @@ use translate::budgets::{Budget, Limits};
 use translate::status::Status;
 use translate::{Delta, Event, Object, Options, Translator};
 use xds::delta::{Client, Version};
-use xds::model::{JwtSource, Kind, Policy, Resource};
+use xds::model::{JwtSource, Kind, Policy, Resource, RouteRule};
 
 #[test]
 fn the_guide_lists_every_budget_with_its_limit() {
@@ -57,7 +57,9 @@ fn routes_beyond_the_budget_of_a_gateway_are_refused_and_its_proxies_can_reconne
         .resources
         .iter()
         .filter(|(key, _)| key.kind == Kind::Route);
-    assert_eq!(routes.count(), admitted * 16 * 64);
+    // The requests of the others are rejected: by one rule at each listener.
+    let closing = (260 - admitted) * 64;
+    assert_eq!(routes.count(), admitted * 16 * 64 + closing);
     let largest = first_requests(&delta).into_iter().max().expect("a request");
     assert!(largest < 9 << 20, "{largest}");
     let uses = translator.take_budget_changes();
@@ -114,6 +116,18 @@ fn a_route_whose_rules_take_too_many_bytes_at_its_listeners_is_refused() {
         BTreeSet::from(["route-001".to_owned()])
     );
     assert_eq!(refused.0.len(), 1);
+    let of_refused: Vec<&RouteRule> = { delta.resources.iter() }
+        .filter_map(|(key, resource)| match resource {
+            Some(Resource::Route(route)) if key.key.contains("/route-001/") => Some(&route.rule),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(of_refused.len(), 64, "it is closed at each listener");
+    for rule in of_refused {
+        let rule = rule.http().expect("a rule of HTTP");
+        assert!(rule.backends.is_empty(), "{rule:?}");
+        assert_eq!(rule.matches.len(), 16, "what its rules match: {rule:?}");
+    }
 }
 
 /// Proxies would not get the policy, and its target would be open.

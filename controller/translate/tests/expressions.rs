@@ -276,12 +276,15 @@ fn a_gateway_beyond_its_budget_refuses_the_newest_routes() {
         for part in [
             "false: its regular expressions ",
             "exceed the budget of Gateway default/gw",
-            &format!("KiB of {} KiB", budget / 1024),
+            &format!("which is {budget} bytes for all routes"),
             "use fewer or simpler ones",
         ] {
             assert!(accepted.contains(part), "{accepted}");
         }
         assert!(!consumer.serves(name), "{name} answers with 500");
+        let start = format!("/{name}/(?s:.*)");
+        let closing = expressions(&consumer.model);
+        assert!(closing.contains_key(&start), "{closing:?}");
     }
     assert!(total(&consumer.model) as u64 <= budget + bytes_of_one());
     consumer.delete(&route("a", 2021));

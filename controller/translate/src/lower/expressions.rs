@@ -1,15 +1,11 @@
-//! The regular expressions of a route: what its object may have, and its rules where they do not fit.
+//! The regular expressions of a route: what its object may have.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use xds::model::{
-    HeaderMatch, HttpMatch, HttpRule, InvalidPattern, PathMatch, Pattern, PatternBudget,
-    QueryMatch, Route, RouteRule, StringMatch,
-};
+use xds::model::{InvalidPattern, Pattern, PatternBudget};
 
 use super::matches::unsupported;
-use super::rule::answer_500;
 use crate::budgets::{Budget, Limits, Use};
 use crate::problem::Problem;
 
@@ -56,7 +52,7 @@ impl RouteExpressions {
         if start.is_empty() {
             return any_text();
         }
-        let parsed = self.0.borrow_mut().parse(&format!("{start}{ANY_TEXT}"));
+        let parsed = self.0.borrow_mut().parse(&beginning_with(start));
         parsed.unwrap_or_else(|_| any_text())
     }
 
@@ -82,49 +78,9 @@ pub(crate) fn any_text() -> Pattern {
     Pattern::parse(ANY_TEXT).expect("a constant that compiles")
 }
 
-/// A rule whose expressions a Gateway has no room for: it answers with 500 whatever they may mean, so
-/// that no rule with weaker checks serves these requests.
-pub(crate) fn without_expressions(route: &Route, expressions: &[Pattern]) -> Route {
-    let RouteRule::Http(rule) = &route.rule else {
-        return route.clone();
-    };
-    let matches = rule.matches.iter();
-    let matches = matches.map(|it| widened(it, expressions)).collect();
-    let rule = HttpRule {
-        matches,
-        ..rule.clone()
-    };
-    Route {
-        rule: RouteRule::Http(answer_500(rule)),
-        ..route.clone()
-    }
-}
-
-fn widened(matches: &HttpMatch, expressions: &[Pattern]) -> HttpMatch {
-    let value = |value: &StringMatch| match value {
-        StringMatch::Regex(pattern) if expressions.contains(pattern) => {
-            StringMatch::Regex(any_text())
-        }
-        other => other.clone(),
-    };
-    let path = match &matches.path {
-        PathMatch::Regex(pattern) if expressions.contains(pattern) => PathMatch::Regex(any_text()),
-        other => other.clone(),
-    };
-    let headers = matches.headers.iter().map(|header| HeaderMatch {
-        name: header.name.clone(),
-        value: value(&header.value),
-    });
-    let query = matches.query.iter().map(|parameter| QueryMatch {
-        name: parameter.name.clone(),
-        value: value(&parameter.value),
-    });
-    HttpMatch {
-        path,
-        method: matches.method.clone(),
-        headers: headers.collect(),
-        query: query.collect(),
-    }
+/// An expression for everything that begins with a text without operators.
+pub(crate) fn beginning_with(start: &str) -> String {
+    format!("{start}{ANY_TEXT}")
 }
 
 const ANY_TEXT: &str = "(?s:.*)";

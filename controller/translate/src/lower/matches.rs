@@ -108,12 +108,13 @@ fn widened(spec: &HttpPathMatch, expressions: &RouteExpressions) -> PathMatch {
     }
 }
 
-fn every_path() -> PathMatch {
+/// Every path.
+pub(crate) fn every_path() -> PathMatch {
     PathMatch::Prefix(Box::default())
 }
 
 /// The text that everything begins with that an expression matches, whatever its syntax.
-fn literal_start(expression: &str) -> &str {
+pub(crate) fn literal_start(expression: &str) -> &str {
     if expression.contains('|') {
         return "";
     }

@@ -3,6 +3,7 @@
 
 pub(crate) mod authorization;
 pub(crate) mod backend;
+pub(crate) mod closed;
 pub(crate) mod cors;
 pub(crate) mod expressions;
 mod external_host;

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use xds::model::{Hostname, ObjectName, Pattern, Route, RouteKey};
+use xds::model::{Hostname, ObjectName, Pattern, Route, RouteKey, RouteRule};
 
-use super::route_cost::{self, Cost};
+use super::closed::{self, Starts};
+use super::route_cost::{self, Cost, RouteCost};
 use super::rule::LoweredRule;
 use crate::api::{ParentReference, Text};
 use crate::budgets::{Budget, Use};
@@ -27,13 +28,15 @@ pub(crate) struct ResolvedRoute {
     pub(crate) expressions: Arc<[Pattern]>,
     /// What it uses of its budgets, where that is much.
     pub(crate) uses: Vec<(Budget, Use)>,
-    /// The listeners that accept it.
+    /// The listeners that accept it, each once.
     pub(crate) candidates: Box<[Candidate]>,
-    /// Its rules at the first of these. They are copied for each other listener only where the route fits
+    /// Its rules at the first of these, or the one that closes it. They are copied for each other listener only where the route fits
     /// into the view of the Gateway.
     pub(crate) templates: Box<[Arc<Route>]>,
-    /// What it adds to the view of each Gateway, if it fits.
-    pub(crate) costs: Box<[(ObjectName, Cost)]>,
+    /// What it adds to the view of each Gateway.
+    pub(crate) costs: Box<[(ObjectName, RouteCost)]>,
+    /// Bytes of a rule that closes it, at most.
+    pub(crate) closed_bytes: usize,
 }
 
 /// A parent that belongs to this controller.
@@ -84,7 +87,18 @@ impl ResolvedRoute {
         attached.flatten()
     }
 
-    /// Takes its rules in. An invalid rule is carried even where the route is refused for it.
+    /// Whether it is refused, with rules that close it.
+    pub(crate) fn is_closed(&self) -> bool {
+        !self.refusals.is_empty() && !self.templates.is_empty()
+    }
+
+    /// Whether routes of another kind conflict with it: it has their requests, even if it closes them.
+    pub(crate) fn claims_hosts(&self) -> bool {
+        !self.is_refused() || self.is_closed()
+    }
+
+    /// Takes its rules in. An invalid rule is carried even where the route is refused for it; a route that
+    /// is refused as a whole is closed.
     pub(crate) fn take_rules(
         &mut self,
         kind: &str,
@@ -92,74 +106,106 @@ impl ResolvedRoute {
         mut rules: Vec<LoweredRule>,
         bytes: &[usize],
     ) {
-        let mut candidates: Vec<Candidate> = Vec::new();
-        if self.refusals.is_empty() {
-            let mut seen = BTreeSet::new();
-            for attachment in self.attachments() {
-                if seen.insert(&attachment.listener) {
-                    candidates.push(attachment.clone());
-                }
-            }
-        }
         let outcomes = rules.iter_mut().map(|lowered| RuleOutcome {
             name: lowered.name.take(),
             problems: std::mem::take(&mut lowered.problems),
             refs: std::mem::take(&mut lowered.refs),
         });
         self.rules = outcomes.collect();
-        self.candidates = candidates.into();
         let Some(first) = self.candidates.first() else {
             return;
         };
-        let templates = rules
-            .into_iter()
-            .enumerate()
-            .filter_map(|(index, lowered)| {
-                let number = u16::try_from(index).ok()?;
-                Some(Arc::new(Route {
-                    key: RouteKey::new(kind, name, number, &first.listener),
-                    listener: first.listener.clone(),
-                    hostnames: Arc::clone(&first.hostnames),
-                    created: self.created,
-                    rule: lowered.rule,
-                }))
-            });
+        let mut rules: Vec<RouteRule> = rules.into_iter().map(|lowered| lowered.rule).collect();
+        let all_bytes = bytes.iter().sum();
+        self.closed_bytes = closed::max_bytes(all_bytes, self.candidates.len());
+        let start_bytes = closed::start_bytes(rules.iter());
+        if !self.refusals.is_empty() {
+            let all: Vec<&RouteRule> = rules.iter().collect();
+            let closing = closed::close(&all, self.closed_bytes, Starts::Kept);
+            rules = closing.into_iter().collect();
+        }
+        let templates = rules.into_iter().enumerate().filter_map(|(index, rule)| {
+            let number = u16::try_from(index).ok()?;
+            Some(Arc::new(Route {
+                key: RouteKey::new(kind, name, number, &first.listener),
+                listener: first.listener.clone(),
+                hostnames: Arc::clone(&first.hostnames),
+                created: self.created,
+                rule,
+            }))
+        });
         self.templates = templates.collect();
-        self.costs = self.costs_of(bytes);
+        self.costs = self.costs_of(bytes, start_bytes);
     }
 
-    /// What it adds to the view of each Gateway, given the bytes of each rule.
-    fn costs_of(&self, bytes: &[usize]) -> Box<[(ObjectName, Cost)]> {
-        let mut costs: Vec<(ObjectName, Cost)> = Vec::new();
+    /// What it adds to the view of each Gateway, given the bytes of each rule, and those of the expressions
+    /// that close it.
+    fn costs_of(&self, bytes: &[usize], start_bytes: u64) -> Box<[(ObjectName, RouteCost)]> {
+        let Some(first) = self.templates.first() else {
+            return Box::default();
+        };
+        let mut costs: Vec<(ObjectName, RouteCost)> = Vec::new();
         for candidate in &self.candidates {
-            let mut cost = Cost::default();
-            for (template, bytes) in self.templates.iter().zip(bytes) {
-                cost += route_cost::of_rule(template, *bytes, candidate);
-            }
-            let known = costs.iter_mut().find(|(it, _)| *it == candidate.gateway);
-            match known {
-                Some((_, known)) => *known += cost,
-                None => costs.push((candidate.gateway.clone(), cost)),
+            let known = costs.iter().position(|(it, _)| *it == candidate.gateway);
+            let known = known.unwrap_or_else(|| {
+                let mut cost = RouteCost::default();
+                cost.rules = self.refusals.is_empty().then(Cost::default);
+                cost.closed.bytes = start_bytes;
+                costs.push((candidate.gateway.clone(), cost));
+                costs.len() - 1
+            });
+            let Some((_, cost)) = costs.get_mut(known) else {
+                continue;
+            };
+            cost.closed += route_cost::of_rule(first, self.closed_bytes, candidate);
+            if let Some(rules) = &mut cost.rules {
+                for (template, bytes) in self.templates.iter().zip(bytes) {
+                    *rules += route_cost::of_rule(template, *bytes, candidate);
+                }
             }
         }
         costs.into()
     }
 
+    /// The rule that closes it.
+    pub(crate) fn closing_rule(&self, starts: Starts) -> Option<Arc<Route>> {
+        let rules: Vec<&RouteRule> = self.templates.iter().map(|it| &it.rule).collect();
+        let rule = closed::close(&rules, self.closed_bytes, starts)?;
+        let template = Route::clone(self.templates.first()?);
+        Some(Arc::new(Route { rule, ..template }))
+    }
+
     /// Its rules at a listener.
     pub(crate) fn rules_at(&self, candidate: &Candidate) -> impl Iterator<Item = Arc<Route>> {
-        self.templates.iter().map(|template| {
-            if template.listener == candidate.listener {
-                return Arc::clone(template);
-            }
-            Arc::new(Route {
-                key: template.key.on(&candidate.listener),
-                listener: candidate.listener.clone(),
-                hostnames: Arc::clone(&candidate.hostnames),
-                created: self.created,
-                rule: template.rule.clone(),
-            })
-        })
+        self.templates.iter().map(|rule| at(rule, candidate))
     }
+}
+
+/// A rule at another listener.
+pub(crate) fn at(rule: &Arc<Route>, candidate: &Candidate) -> Arc<Route> {
+    if rule.listener == candidate.listener {
+        return Arc::clone(rule);
+    }
+    Arc::new(Route {
+        key: rule.key.on(&candidate.listener),
+        listener: candidate.listener.clone(),
+        hostnames: Arc::clone(&candidate.hostnames),
+        created: rule.created,
+        rule: rule.rule.clone(),
+    })
+}
+
+/// The listeners of these parents, each once.
+pub(crate) fn candidates(parents: &[RouteParent]) -> Box<[Candidate]> {
+    let attached = parents
+        .iter()
+        .filter_map(|parent| parent.attached.as_ref().ok());
+    let mut seen = BTreeSet::new();
+    let attached = attached.flatten();
+    attached
+        .filter(|it| seen.insert(&it.listener))
+        .cloned()
+        .collect()
 }
 
 /// The hosts of a route, with their problems.

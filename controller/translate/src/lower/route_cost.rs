@@ -1,6 +1,6 @@
 //! What a route costs: its rules are sent once for each listener.
 
-use std::ops::{AddAssign, SubAssign};
+use std::ops::{Add, AddAssign, SubAssign};
 
 use xds::encode::rule_bytes;
 use xds::model::Route;
@@ -8,6 +8,15 @@ use xds::model::Route;
 use super::route::Candidate;
 use super::rule::LoweredRule;
 use crate::budgets::{Budget, Limits};
+
+/// What a route takes of a Gateway's view.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct RouteCost {
+    /// Its rules; `None` if it is refused at every Gateway.
+    pub(crate) rules: Option<Cost>,
+    /// The rules that close it, if it is refused.
+    pub(crate) closed: Cost,
+}
 
 /// What resources take of a Gateway's view.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -51,6 +60,15 @@ impl AddAssign for Cost {
         self.resources += other.resources;
         self.bytes += other.bytes;
         self.report += other.report;
+    }
+}
+
+impl Add for Cost {
+    type Output = Self;
+
+    fn add(mut self, other: Self) -> Self {
+        self += other;
+        self
     }
 }
 

@@ -13,8 +13,7 @@ use xds::model::{
     SessionPersistence, Transport,
 };
 
-use super::units::RouteKind;
-use super::views::ViewCosts;
+use super::views::{RouteRank, ViewCosts};
 use crate::resolve::policy::ClaimRank;
 use crate::resolve::socket::SocketRank;
 use crate::upstream::Upstream;
@@ -22,15 +21,14 @@ use crate::upstream::Upstream;
 /// Creation time and name: the older object wins, and for equal times the first by name.
 pub(crate) type Age = (i64, ObjectName);
 
-/// The order of routes of any kind.
-pub(crate) type ExpressionRank = (Age, RouteKind);
-
 /// The regular expressions of a route.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ExpressionClaim {
     pub(crate) expressions: Arc<[Pattern]>,
     /// What they take when compiled.
     pub(crate) bytes: u64,
+    /// What those that close it take at most, if it is refused.
+    pub(crate) start_bytes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +44,7 @@ pub(crate) struct Claims {
     /// GRPCRoutes at their listeners.
     pub(crate) grpc_routes: ClaimTable<ListenerKey, Age, Arc<[Hostname]>>,
     /// Regular expressions of routes at their Gateways.
-    pub(crate) expressions: ClaimTable<ObjectName, ExpressionRank, ExpressionClaim>,
+    pub(crate) expressions: ClaimTable<ObjectName, RouteRank, ExpressionClaim>,
     /// Traffic policies at their targets.
     pub(crate) policies: ClaimTable<Arc<PolicyTarget>, ClaimRank, Arc<PolicySpec>>,
     /// Routes at Gateways, with what they add to the views.

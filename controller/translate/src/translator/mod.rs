@@ -42,6 +42,7 @@ mod delta;
 mod edges;
 mod emitted;
 mod environment;
+mod fair_share;
 mod ledger;
 mod outcome;
 mod registry;

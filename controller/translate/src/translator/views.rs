@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use xds::fast_hash::FastHashMap;
 use xds::model::ObjectName;
 
+use super::fair_share::share;
 use super::units::RouteName;
 use crate::budgets::{Budget, Limits};
-use crate::lower::route_cost::Cost;
+use crate::lower::route_cost::{Cost, RouteCost};
 
 /// The rank of a route at a Gateway: the older one first, for equal times the first by kind and name.
 pub(crate) type RouteRank = (i64, RouteName);
@@ -19,17 +20,28 @@ pub(crate) struct ViewCosts(FastHashMap<ObjectName, ViewCost>);
 /// The costs of the routes of a Gateway.
 #[derive(Debug, Default)]
 pub(crate) struct ViewCost {
-    /// Their sum.
+    /// The sum of their rules.
     pub(crate) total: Cost,
-    routes: BTreeMap<RouteRank, Cost>,
+    /// What closes those that are refused at every Gateway.
+    closed: Cost,
+    routes: BTreeMap<RouteRank, RouteCost>,
+}
+
+/// What a Gateway does not take of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ViewRefusal {
+    /// What it exceeds.
+    pub(crate) budget: Budget,
+    /// Whether there is room for the rule that closes it.
+    pub(crate) is_closed: bool,
 }
 
 impl ViewCosts {
     /// Replaces the costs of a route, each at another Gateway. Returns the Gateways where they changed.
     pub(crate) fn replace(
         &mut self,
-        (old_rank, old): (Option<RouteRank>, &[(ObjectName, Cost)]),
-        (new_rank, new): (Option<RouteRank>, &[(ObjectName, Cost)]),
+        (old_rank, old): (Option<RouteRank>, &[(ObjectName, RouteCost)]),
+        (new_rank, new): (Option<RouteRank>, &[(ObjectName, RouteCost)]),
     ) -> Vec<ObjectName> {
         if (&old_rank, old) == (&new_rank, new) {
             return Vec::new();
@@ -73,42 +85,95 @@ impl ViewCosts {
 }
 
 impl ViewCost {
-    fn add(&mut self, rank: RouteRank, cost: Cost) {
-        self.total += cost;
-        if let Some(before) = self.routes.insert(rank, cost) {
-            self.total -= before;
+    fn add(&mut self, rank: RouteRank, cost: RouteCost) {
+        self.remove(&rank);
+        match cost.rules {
+            Some(rules) => self.total += rules,
+            None => self.closed += cost.closed,
         }
+        self.routes.insert(rank, cost);
     }
 
     fn remove(&mut self, rank: &RouteRank) {
-        if let Some(cost) = self.routes.remove(rank) {
-            self.total -= cost;
+        let Some(cost) = self.routes.remove(rank) else {
+            return;
+        };
+        match cost.rules {
+            Some(rules) => self.total -= rules,
+            None => self.closed -= cost.closed,
         }
     }
 
-    /// The routes that do not fit, each with the budget that it exceeds: a route fits if it does together
-    /// with the older ones that do. Costs as much as there are routes that are newer than the first that
-    /// does not fit, which are none as long as all fit.
-    pub(crate) fn refused(&self, limits: &Limits) -> BTreeMap<RouteName, Budget> {
-        let mut taken = self.total;
-        let mut newest = self.routes.iter().rev();
-        let mut left_out: Vec<(&RouteRank, Cost)> = Vec::new();
-        while taken.exceeded(limits).is_some()
-            && let Some((rank, cost)) = newest.next()
-        {
-            taken -= *cost;
-            left_out.push((rank, *cost));
+    /// The routes that do not fit, and those whose closing rule does not.
+    pub(crate) fn refused(&self, limits: &Limits) -> BTreeMap<RouteName, ViewRefusal> {
+        let for_closed = limits.for_closed();
+        let is_full = self.total.exceeded(limits).is_some();
+        if !is_full && self.closed.exceeded(&for_closed).is_none() {
+            return BTreeMap::new();
         }
+        let rules = self.routes.iter();
+        let rules = rules.filter_map(|(rank, cost)| Some((rank, cost.rules?)));
+        let without_rules = left_out(&rules.collect::<Vec<_>>(), limits);
+        let closed = self
+            .routes
+            .iter()
+            .filter(|(rank, cost)| cost.rules.is_none() || without_rules.contains_key(rank));
+        let closed: Vec<_> = closed.map(|(rank, cost)| (rank, cost.closed)).collect();
+        let without_any = left_out(&closed, &for_closed);
         let mut refused = BTreeMap::new();
-        for ((_, route), cost) in left_out.into_iter().rev() {
-            taken += cost;
-            if let Some(budget) = taken.exceeded(limits) {
-                taken -= cost;
-                refused.insert(route.clone(), budget);
+        for (rank, _) in closed {
+            let budget = without_any.get(rank);
+            let is_closed = budget.is_none();
+            if let Some(budget) = without_rules.get(rank).or(budget).copied() {
+                refused.insert(rank.1.clone(), ViewRefusal { budget, is_closed });
             }
         }
         refused
     }
+}
+
+/// Those that do not fit, of routes by rank, each with the budget that it exceeds. First each namespace gets
+/// its share, then whatever is left goes to those that fit into it; among equals the older one comes first.
+fn left_out<'a>(
+    routes: &[(&'a RouteRank, Cost)],
+    limits: &Limits,
+) -> BTreeMap<&'a RouteRank, Budget> {
+    let mut total = Cost::default();
+    let mut wanted: BTreeMap<&str, Cost> = BTreeMap::new();
+    for ((_, route), cost) in routes {
+        total += *cost;
+        *wanted.entry(&route.name.namespace).or_default() += *cost;
+    }
+    if total.exceeded(limits).is_none() {
+        return BTreeMap::new();
+    }
+    let mut shares = limits.clone();
+    for (number, (budget, _)) in total.by_budget().into_iter().enumerate() {
+        let wanted = wanted.values().map(|it| it.by_budget()[number].1);
+        shares = shares.within(budget, share(wanted, limits.of(budget)));
+    }
+    let mut used: BTreeMap<&str, Cost> = BTreeMap::new();
+    let mut taken = Cost::default();
+    let mut waiting = Vec::new();
+    for (rank, cost) in routes {
+        let own = used.entry(&rank.1.name.namespace).or_default();
+        if (*own + *cost).exceeded(&shares).is_none() {
+            *own += *cost;
+            taken += *cost;
+        } else {
+            waiting.push((*rank, *cost));
+        }
+    }
+    let mut left_out = BTreeMap::new();
+    for (rank, cost) in waiting {
+        match (taken + cost).exceeded(limits) {
+            Some(budget) => {
+                left_out.insert(rank, budget);
+            }
+            None => taken += cost,
+        }
+    }
+    left_out
 }
 
 #[cfg(test)]
@@ -127,7 +192,7 @@ mod tests {
         )
     }
 
-    fn cost(resources: u64) -> Cost {
+    fn rules(resources: u64) -> Cost {
         Cost {
             resources,
             bytes: 10 * resources,
@@ -135,8 +200,15 @@ mod tests {
         }
     }
 
+    fn cost(resources: u64) -> RouteCost {
+        RouteCost {
+            rules: Some(rules(resources)),
+            closed: rules(1),
+        }
+    }
+
     /// The names of the refused routes of a view, in order.
-    fn refused(routes: &[(RouteRank, Cost)], limits: &Limits) -> Vec<String> {
+    fn refused(routes: &[(RouteRank, RouteCost)], limits: &Limits) -> Vec<String> {
         let mut view = ViewCost::default();
         for (rank, cost) in routes {
             view.add(rank.clone(), *cost);
@@ -172,6 +244,66 @@ mod tests {
         assert_eq!(refused(&routes, &limits), ["b"]);
     }
 
+    fn rank_in(namespace: &str, created: i64, name: &str) -> RouteRank {
+        let (_, mut route) = rank(created, name);
+        route.name = ObjectName::new(namespace, name);
+        (created, route)
+    }
+
+    #[test]
+    fn an_old_route_that_grows_refuses_routes_of_its_own_namespace() {
+        let limits = Limits::default().with(Budget::ViewResources, 10);
+        let mut routes = vec![
+            (rank_in("tenant", 1, "oldest"), cost(1)),
+            (rank_in("tenant", 2, "own"), cost(2)),
+            (rank_in("one", 3, "one"), cost(3)),
+            (rank_in("two", 4, "two"), cost(3)),
+        ];
+        assert!(refused(&routes, &limits).is_empty());
+        routes[0].1 = cost(3);
+        assert_eq!(refused(&routes, &limits), ["own"]);
+        routes[0].1 = cost(9);
+        assert_eq!(refused(&routes, &limits), ["oldest"]);
+        routes.reverse();
+        assert_eq!(refused(&routes, &limits), ["oldest"]);
+    }
+
+    #[test]
+    fn what_others_leave_of_their_shares_is_used() {
+        let limits = Limits::default().with(Budget::ViewResources, 10);
+        let routes = [
+            (rank_in("large", 1, "a"), cost(4)),
+            (rank_in("large", 2, "b"), cost(4)),
+            (rank_in("large", 3, "c"), cost(4)),
+            (rank_in("small", 4, "d"), cost(2)),
+        ];
+        assert_eq!(refused(&routes, &limits), ["c"]);
+    }
+
+    #[test]
+    fn rules_that_close_routes_have_a_part_beside_the_limits() {
+        let limits = Limits::default().with(Budget::ViewResources, 8);
+        let mut view = ViewCost::default();
+        let too_large = RouteCost {
+            rules: None,
+            ..cost(0)
+        };
+        view.add(rank(1, "too-large"), too_large);
+        view.add(rank(2, "fits"), cost(8));
+        assert!(view.refused(&limits).is_empty());
+        for (created, name) in [(3, "full"), (4, "open")] {
+            view.add(rank(created, name), cost(1));
+        }
+        let refused = view.refused(&limits).into_iter();
+        let refused: Vec<_> = refused
+            .map(|(route, it)| (route.name.name.to_string(), it.is_closed))
+            .collect();
+        let expected = [("full".to_owned(), true), ("open".to_owned(), false)];
+        assert_eq!(refused, expected);
+        view.remove(&rank(1, "too-large"));
+        assert!(view.refused(&limits).values().all(|it| it.is_closed));
+    }
+
     #[test]
     fn costs_are_replaced_by_gateway() {
         let gateway = |name| ObjectName::new("infra", name);
@@ -187,7 +319,7 @@ mod tests {
         let changed = costs.replace((first, &before), (second.clone(), &after));
         assert_eq!(changed, [one.clone(), two.clone()]);
         assert!(costs.at(&one).is_none());
-        assert_eq!(costs.at(&two).expect("it has a route").total, cost(3));
+        assert_eq!(costs.at(&two).expect("it has a route").total, rules(3));
         costs.replace((second, &after), (None, &[]));
         assert!(costs.is_empty());
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use xds::model::{ListenerKey, ObjectName, Route};
 
 use super::{RouteKind, RouteName, RouteSessionsUnit};
-use crate::lower::expressions::without_expressions;
-use crate::lower::route::{ResolvedRoute, RouteParent};
+use crate::lower::closed::Starts;
+use crate::lower::route::{self, ResolvedRoute, RouteParent};
 use crate::lower::{route_conflict, rule_backends};
 use crate::problem::Problem;
 use crate::reader::Fact;
@@ -51,15 +51,17 @@ impl Unit for AttachedUnit {
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<AttachedRoute> {
         let route = reader.route(&self.0)?;
-        let parents = route.parents.iter();
-        let mut closed = BTreeSet::new();
-        let outcomes: Vec<_> = parents
+        let mut closed: BTreeMap<&ListenerKey, Starts> = BTreeMap::new();
+        let outcomes: Vec<_> = { route.parents.iter() }
             .map(|parent| {
                 let listeners = self.outcome(reader, route, parent)?;
-                match self.refused_expressions(reader, route, parent) {
+                match self.refusal(reader, route, parent) {
                     None => Ok(listeners),
-                    Some(problem) => {
-                        closed.extend(listeners);
+                    Some((problem, starts)) => {
+                        let starts = starts.into_iter();
+                        closed.extend(
+                            starts.flat_map(|it| listeners.iter().map(move |at| (*at, it))),
+                        );
                         Err(problem)
                     }
                 }
@@ -68,27 +70,39 @@ impl Unit for AttachedUnit {
         let left = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok());
         let left: BTreeSet<&ListenerKey> = left.flatten().copied().collect();
         let candidates = route.candidates.iter().filter(|candidate| {
-            (left.contains(&candidate.listener) || closed.contains(&candidate.listener))
+            (left.contains(&candidate.listener) || closed.contains_key(&candidate.listener))
                 && reader.carries_listener(&candidate.gateway, &candidate.listener)
         });
         let has_sessions = rules_with_sessions(reader, route);
         let (mut resources, mut with_sessions) = (Vec::new(), Vec::new());
         let mut users = BTreeSet::new();
         let mut gateways: BTreeMap<ObjectName, Gateways> = BTreeMap::new();
+        let closing = [Starts::Kept, Starts::LeftOut].map(|starts| {
+            let is_needed = closed.values().any(|it| *it == starts);
+            (
+                starts,
+                is_needed.then(|| route.closing_rule(starts)).flatten(),
+            )
+        });
         for candidate in candidates.filter(|_| !route.templates.is_empty()) {
             let gateway = &candidate.gateway;
+            if self.is_left_open(reader, route, gateway) {
+                continue;
+            }
             let only = gateways.entry(gateway.clone());
             let only = only.or_insert_with(|| [gateway.clone()].into());
-            let is_closed = closed.contains(&candidate.listener);
+            if let Some(starts) = closed.get(&candidate.listener) {
+                let closing = closing.iter().filter(|(it, _)| it == starts);
+                let closing = closing.filter_map(|(_, rule)| rule.as_ref());
+                let closing =
+                    closing.map(|rule| (route::at(rule, candidate).into(), Arc::clone(only)));
+                resources.extend(closing);
+                continue;
+            }
             for (rule, has_sessions) in route.rules_at(candidate).zip(&has_sessions) {
-                let rule = if is_closed {
-                    Arc::new(without_expressions(&rule, &route.expressions))
-                } else {
-                    rule
-                };
                 let targets = rule.rule.targets().filter_map(Upstream::of);
                 users.extend(targets.map(|target| (target, gateway.clone())));
-                if *has_sessions && !is_closed {
+                if *has_sessions {
                     with_sessions.push((rule, gateway.clone()));
                 } else {
                     resources.push((rule.into(), Arc::clone(only)));
@@ -171,18 +185,13 @@ impl AttachedUnit {
         parent: &'a RouteParent,
     ) -> Result<Vec<&'a ListenerKey>, Problem> {
         let attachments = parent.attached.as_ref().map_err(|it| (**it).clone())?;
-        // A parent has the listeners of one Gateway.
-        let gateway = attachments.first().map(|it| &it.gateway);
-        if let Some(problem) = gateway.and_then(|it| reader.refused_by_view(it, &self.0)) {
-            return Err(problem.under(&parent.field));
-        }
         let mut left = Vec::with_capacity(attachments.len());
         let mut lost = None;
         let RouteName { kind, name } = &self.0;
         let kind = kind.as_str();
         for attachment in attachments {
             let listener = &attachment.listener;
-            let can_conflict = route_conflict::can_conflict(kind) && !route.is_refused();
+            let can_conflict = route_conflict::can_conflict(kind) && route.claims_hosts();
             let conflict = can_conflict.then(|| reader.conflicting_route(listener, (kind, name)));
             match conflict.flatten() {
                 Some(other) => {
@@ -199,18 +208,41 @@ impl AttachedUnit {
 }
 
 impl AttachedUnit {
-    /// Why the Gateway of a parent does not take the route with its expressions.
-    fn refused_expressions(
+    /// Why the Gateway of a parent does not take the route, and what closes it, if there is room for that.
+    fn refusal(
         &self,
         reader: &UnitReader<'_>,
         route: &ResolvedRoute,
         parent: &RouteParent,
-    ) -> Option<Problem> {
-        // Read only by those that have any, which are few.
+    ) -> Option<(Problem, Option<Starts>)> {
+        // A parent has the listeners of one Gateway. A route that is refused at all has its own reason.
         let attachments = parent.attached.as_ref().ok();
-        let attachments = attachments.filter(|_| !route.expressions.is_empty())?;
-        let problem = reader.refused_expressions(&attachments.first()?.gateway, &self.0)?;
-        Some(problem.under(&parent.field))
+        let attachments = attachments.filter(|_| route.refusals.is_empty())?;
+        let gateway = &attachments.first()?.gateway;
+        if let Some(refusal) = reader.refused_by_view(gateway, &self.0) {
+            let problem = reader.view_problem(gateway, refusal);
+            let starts = refusal.is_closed.then_some(Starts::Kept);
+            return Some((problem.under(&parent.field), starts));
+        }
+        // Read only by those that have any, which are few.
+        if route.expressions.is_empty() {
+            return None;
+        }
+        let (problem, starts) = reader.refused_expressions(gateway, &self.0)?;
+        Some((problem.under(&parent.field), Some(starts)))
+    }
+
+    /// Whether a Gateway has no room for what closes a route that is refused at all.
+    fn is_left_open(
+        &self,
+        reader: &UnitReader<'_>,
+        route: &ResolvedRoute,
+        gateway: &ObjectName,
+    ) -> bool {
+        let refusal = route
+            .is_closed()
+            .then(|| reader.refused_by_view(gateway, &self.0));
+        refusal.flatten().is_some_and(|it| !it.is_closed)
     }
 }
 

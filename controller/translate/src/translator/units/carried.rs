@@ -169,7 +169,7 @@ impl CarriedUnit {
     }
 
     /// Lets listeners that are not carried reject their requests, on binds that other listeners
-    /// have.
+    /// have. Of those beyond a limit, the oldest do, as many as the limit of listeners again.
     fn keep_host_names(
         &self,
         reader: &UnitReader<'_>,
@@ -178,16 +178,20 @@ impl CarriedUnit {
         resources: &mut Vec<Resource>,
     ) {
         let mut places = Places::of(resources);
+        let mut over_limit = 0;
         for owner in &joined.owners {
             let declared = reader.listeners(owner).map(|declared| &*declared.list);
             let conflicts = joined.conflicts.get(owner).map_or(&[][..], |it| &**it);
             let listeners = declared.unwrap_or_default().iter().zip(conflicts);
-            // Those beyond a limit cost nothing.
-            let listeners = listeners.filter(|(_, conflicts)| conflicts.over_limit.is_none());
-            for (listener, _) in listeners {
-                if let Some(protocol) = listener.refusing()
+            for (listener, conflicts) in listeners {
+                let Some(protocol) = listener.refusing() else {
+                    continue;
+                };
+                let cost = u64::from(conflicts.over_limit.is_some());
+                if over_limit + cost <= properties.max_set_listeners
                     && places.take(self.bind_of(listener, &protocol), &protocol, listener)
                 {
+                    over_limit += cost;
                     self.emit(properties, listener, (&protocol, &[]), resources);
                 }
             }

@@ -11,8 +11,9 @@ use crate::api::{
     TcpRoute, TlsRoute, UdpRoute,
 };
 use crate::budgets::{Budget, Limits, Use};
+use crate::lower::closed;
 use crate::lower::expressions::RouteExpressions;
-use crate::lower::route::{ResolvedRoute, RouteParent, hostnames};
+use crate::lower::route::{self, ResolvedRoute, RouteParent, hostnames};
 use crate::lower::route_cost;
 use crate::lower::route_object::RouteObject;
 use crate::lower::rule::{LoweredRule, RuleContext};
@@ -23,8 +24,9 @@ use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
 use crate::resolve::parent::{self, Attachment, RouteToAttach};
 use crate::store::ObjectRef;
-use crate::translator::claims::{Age, ExpressionClaim, ExpressionRank};
+use crate::translator::claims::{Age, ExpressionClaim};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
+use crate::translator::views::RouteRank;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RouteName {
@@ -153,7 +155,7 @@ fn claims(
     name: &ObjectName,
     route: Option<&ResolvedRoute>,
 ) -> impl Iterator<Item = (ListenerKey, Age, Arc<[Hostname]>)> {
-    let route = route.filter(|route| !route.is_refused());
+    let route = route.filter(|route| route.claims_hosts());
     route.into_iter().flat_map(move |route| {
         route.attachments().map(move |attachment| {
             let hostnames = Arc::clone(&attachment.hostnames);
@@ -168,18 +170,20 @@ fn claims(
 
 /// Its expressions at the Gateways that carry it.
 fn expression_claims(
-    RouteName { kind, name }: &RouteName,
+    name: &RouteName,
     route: Option<&ResolvedRoute>,
-) -> impl Iterator<Item = (ObjectName, ExpressionRank, ExpressionClaim)> {
+) -> impl Iterator<Item = (ObjectName, RouteRank, ExpressionClaim)> {
     let route = route.filter(|route| route.refusals.is_empty() && !route.expressions.is_empty());
     route.into_iter().flat_map(move |route| {
         let bytes = route.expression_bytes();
+        let start_bytes = closed::start_bytes(route.templates.iter().map(|it| &it.rule));
         route.gateways().into_iter().map(move |gateway| {
             let claim = ExpressionClaim {
                 expressions: Arc::clone(&route.expressions),
                 bytes,
+                start_bytes,
             };
-            let rank = ((route.created, name.clone()), *kind);
+            let rank = (route.created, name.clone());
             (gateway.clone(), rank, claim)
         })
     })
@@ -228,6 +232,9 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
     });
     let rules: Vec<LoweredRule> = rules.collect();
     let metadata = object.metadata();
+    // Without any valid host name, it would close all hosts.
+    let has_hosts = refusals.is_empty() || !hostnames.is_empty();
+    let candidates = has_hosts.then(|| route::candidates(&parents));
     let mut route = ResolvedRoute {
         created: metadata.created(),
         generation: metadata.generation(),
@@ -236,7 +243,8 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
         parents,
         uses: expressions.uses(limits),
         expressions: expressions.into_patterns(),
-        candidates: Box::default(),
+        candidates: candidates.unwrap_or_default(),
+        closed_bytes: 0,
         templates: Box::default(),
         costs: Box::default(),
     };
@@ -249,7 +257,7 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
 
 /// Refuses a route whose rules are too many in total.
 fn check_rules(rules: usize, route: &mut ResolvedRoute, limits: &Limits) {
-    let listeners = route.attachments().count();
+    let listeners = route.candidates.len();
     let limit = limits.of(Budget::RouteRules);
     let used = rules.saturating_mul(listeners) as u64;
     let of_object = Use::of_object(used, limit);
@@ -268,7 +276,7 @@ fn check_rules(rules: usize, route: &mut ResolvedRoute, limits: &Limits) {
 
 /// Refuses a route whose rules take too many bytes in total.
 fn check_bytes(rules: &[usize], route: &mut ResolvedRoute, limits: &Limits) {
-    let listeners = route.attachments().count();
+    let listeners = route.candidates.len();
     let bytes: usize = rules.iter().sum();
     let limit = limits.of(Budget::RouteBytes);
     let used = bytes.saturating_mul(listeners) as u64;

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use xds::model::ObjectName;
 
-use super::{AttachedUnit, RouteName};
+use super::{AttachedUnit, ExpressionsUnit, RouteName};
 use crate::api::Gateway;
 use crate::budgets::{Budget, Use};
 use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::store::ObjectRef;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
+use crate::translator::views::ViewRefusal;
 
 /// A Gateway by name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -19,7 +20,7 @@ pub(crate) struct ViewUnit(pub(crate) ObjectName);
 /// The routes of a Gateway that do not fit, and what all would take.
 #[derive(Debug, PartialEq)]
 pub(crate) struct View {
-    refused: BTreeMap<RouteName, Budget>,
+    refused: BTreeMap<RouteName, ViewRefusal>,
     uses: [(Budget, Use); 3],
 }
 
@@ -31,7 +32,7 @@ impl Unit for ViewUnit {
         let limits = &reader.options().budgets;
         let refused = view.refused(limits);
         let uses = view.total.by_budget().map(|(budget, used)| {
-            let of_budget = refused.values().filter(|it| **it == budget).count();
+            let of_budget = refused.values().filter(|it| it.budget == budget).count();
             let used = Use {
                 used,
                 limit: limits.of(budget),
@@ -50,6 +51,9 @@ impl Unit for ViewUnit {
         let refused = |view: Option<&'_ View>| view.map(|view| view.refused.clone());
         let (old, new) = (refused(old), refused(new));
         let (old, new) = (old.as_ref().unwrap_or(&none), new.as_ref().unwrap_or(&none));
+        if old != new {
+            changes.run(ExpressionsUnit(self.0.clone()));
+        }
         let routes: BTreeSet<&RouteName> = old.keys().chain(new.keys()).collect();
         for route in routes {
             if old.get(route) != new.get(route) {
@@ -64,23 +68,34 @@ impl Unit for ViewUnit {
 }
 
 impl UnitReader<'_> {
-    /// Why a route does not fit into the view of a Gateway. [`ViewUnit`] has [`AttachedUnit`] run when that
-    /// changes.
+    /// What the view of a Gateway does not take of a route. [`ViewUnit`] has [`AttachedUnit`] and
+    /// [`ExpressionsUnit`] run when that changes.
     pub(super) fn refused_by_view(
         &self,
         gateway: &ObjectName,
         route: &RouteName,
-    ) -> Option<Problem> {
+    ) -> Option<ViewRefusal> {
         let view = self.tables.views.get(&ViewUnit(gateway.clone()))?;
-        let budget = *view.refused.get(route)?;
+        view.refused.get(route).copied()
+    }
+
+    /// Why a route does not fit into the view of a Gateway.
+    pub(super) fn view_problem(&self, gateway: &ObjectName, refusal: ViewRefusal) -> Problem {
+        let budget = refusal.budget;
         let limit = self.options().budgets.of(budget);
         let definition = budget.definition();
+        let effect = if refusal.is_closed {
+            "Its requests get status 500"
+        } else {
+            "There is no room to reject its requests either: other routes may answer them"
+        };
         let message = format!(
-            "Gateway {gateway} has no room for this route: its limit is {} ({}), and older routes come \
-             first. Name fewer listeners, remove routes, or use another Gateway",
+            "Gateway {gateway} has no room for this route: its limit is {} ({}), and older routes of its \
+             namespace, and other namespaces with less, come first. {effect}. Name fewer listeners, remove \
+             routes, or use another Gateway",
             definition.unit.text(limit),
             definition.counts
         );
-        Some(Problem::new(Reason::GatewayFull, "", message))
+        Problem::new(Reason::GatewayFull, "", message)
     }
 }
