@@ -18,8 +18,8 @@ use proxy::policy::jwt::{
 };
 use serde_json::json;
 use xds::model::{
-    AuthorizationPolicy, AuthorizationRule, ClaimHeader, JwtForward, JwtKeys, JwtMode, JwtPolicy,
-    JwtProvider,
+    AuthorizationPolicy, AuthorizationRule, ClaimHeader, JwtExpiry, JwtForward, JwtKeys, JwtMode,
+    JwtPolicy, JwtProvider,
 };
 
 #[expect(dead_code, reason = "tests make more kinds of tokens")]
@@ -53,6 +53,8 @@ impl Case {
                 keys: JwtKeys::Inline(String::new()),
                 from: Vec::new(),
                 forward: JwtForward::Keep,
+                clock_skew: None,
+                expiry: JwtExpiry::Required,
                 claims_to_headers: vec![ClaimHeader {
                     claim: "sub".to_owned(),
                     header: http::HeaderName::from_static("x-user"),

@@ -352,8 +352,11 @@ pub const STALE_CONNECTIONS: u32 = 2;
 /// Bytes of a token, above which 401: 16 KiB, a quarter of the largest head; tokens of identity
 /// providers have 1 or 2 KiB.
 pub const JWT_BYTES: usize = 16 * KIB;
-/// Allowed clock skew between an issuer and the gateway: 1 min.
+/// Allowed clock skew between an issuer and the gateway, unless the policy sets another: 1 min.
 pub const JWT_SKEW: Duration = MINUTE;
+/// Seconds for which a token without expiry stays in the cache of verified tokens: 300, so that it
+/// displaces none that expires later.
+pub const JWT_ETERNAL_CACHED: i64 = 300;
 /// Keys tried for a token without key id: 4, to bound the cost of forged tokens.
 pub const JWT_KEYS_TRIED: usize = 4;
 /// Sets of the cache of verified tokens: 1024, with `JWT_CACHE_WAYS` slots each.

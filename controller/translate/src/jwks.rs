@@ -18,17 +18,38 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
     if keys.is_empty() || keys.len() > MAX_KEYS {
         return Err(format!("has {} keys: use 1 to {MAX_KEYS}", keys.len()));
     }
-    let mut keys = keys.iter().enumerate();
-    keys.try_for_each(|(index, key)| {
+    let mut passed_over = Vec::new();
+    for (index, key) in keys.iter().enumerate() {
         let fields = key.as_object().ok_or("is not an object".to_owned());
-        fields
+        let usable = fields
             .and_then(check_key)
-            .map_err(|why| format!("has an unusable key: keys[{index}] {why}"))
-    })
+            .map_err(|why| format!("has an unusable key: keys[{index}] {why}"))?;
+        if let Usable::No(why) = usable {
+            passed_over.push(format!("keys[{index}] {why}"));
+        }
+    }
+    if let [first, ..] = passed_over.as_slice()
+        && passed_over.len() == keys.len()
+    {
+        return Err(format!("has no usable key: {first}"));
+    }
+    Ok(())
 }
 
-fn check_key(key: &Map<String, Value>) -> Result<(), String> {
+/// Whether the proxy verifies tokens with a key.
+enum Usable {
+    Yes,
+    /// It is for others, or of a kind that is unknown here: passed over, as the set of an issuer may
+    /// contain such keys (RFC 7517 section 5).
+    No(String),
+}
+
+/// The error is a mistake in a key of a known type.
+fn check_key(key: &Map<String, Value>) -> Result<Usable, String> {
     let text = |name: &str| key.get(name).and_then(Value::as_str);
+    if text("kty") != Some("oct") && key.contains_key("d") {
+        return Err("is a private key: leave out `d` and the other private members".to_owned());
+    }
     let members: &[&str] = match (text("kty"), text("crv")) {
         (Some("RSA"), _) => &["n", "e"],
         (Some("EC"), Some("P-256" | "P-384")) => &["x", "y"],
@@ -36,11 +57,14 @@ fn check_key(key: &Map<String, Value>) -> Result<(), String> {
         (Some("oct"), _) => &["k"],
         (Some(kind @ ("EC" | "OKP")), curve) => {
             let curve = curve.unwrap_or("none");
-            return Err(format!(
+            return Ok(Usable::No(format!(
                 "is of type {kind} with curve {curve}: use P-256, P-384 or Ed25519"
-            ));
+            )));
         }
-        (Some(_), _) => return Err("is of an unknown type: use RSA, EC, OKP or oct".to_owned()),
+        (Some(_), _) => {
+            let why = "is of an unknown type: use RSA, EC, OKP or oct";
+            return Ok(Usable::No(why.to_owned()));
+        }
         (None, _) => return Err("has no type: set `kty`".to_owned()),
     };
     for member in members {
@@ -50,10 +74,18 @@ fn check_key(key: &Map<String, Value>) -> Result<(), String> {
             .decode(value)
             .map_err(|_| format!("has a `{member}` that is not base64url: copy it completely"))?;
     }
-    if text("kty") != Some("oct") && key.contains_key("d") {
-        return Err("is a private key: leave out `d` and the other private members".to_owned());
-    }
-    Ok(())
+    Ok(if is_for_signatures(key) {
+        Usable::Yes
+    } else {
+        Usable::No("is not for signatures: use a key whose `use` is sig".to_owned())
+    })
+}
+
+/// RFC 7517 sections 4.2 and 4.3.
+fn is_for_signatures(key: &Map<String, Value>) -> bool {
+    let operations = key.get("key_ops").and_then(Value::as_array);
+    key.get("use").is_none_or(|usage| usage == "sig")
+        && operations.is_none_or(|all| all.iter().any(|one| one == "verify"))
 }
 
 /// The same limit as in the proxy.
@@ -101,17 +133,11 @@ mod tests {
     }
 
     #[test]
-    fn an_unusable_key_is_named_by_its_position() {
+    fn a_key_of_an_unknown_kind_is_passed_over_unless_no_other_is_usable() {
         let cases = [
-            (r#""AQAB""#, "is not an object"),
-            (r#"{"n":"AQ"}"#, "has no type: set `kty`"),
-            (r#"{"kty":"DSA"}"#, "is of an unknown type"),
-            (r#"{"kty":"RSA","n":"AQ"}"#, "has no `e`: set it as text"),
-            (r#"{"kty":"RSA","n":"","e":"AQ"}"#, "has no `n`"),
-            (r#"{"kty":"RSA","n":5,"e":"AQ"}"#, "has no `n`"),
             (
-                r#"{"kty":"RSA","n":"+/==","e":"AQ"}"#,
-                "has a `n` that is not base64url",
+                r#"{"kty":"AKP","alg":"ML-DSA-65","pub":"AQ"}"#,
+                "is of an unknown type",
             ),
             (
                 r#"{"kty":"EC","x":"AQ","y":"AQ"}"#,
@@ -120,6 +146,48 @@ mod tests {
             (
                 r#"{"kty":"EC","crv":"P-521","x":"AQ","y":"AQ"}"#,
                 "is of type EC with curve P-521",
+            ),
+            (
+                r#"{"kty":"EC","crv":"secp256k1","x":"AQ","y":"AQ"}"#,
+                "is of type EC with curve secp256k1",
+            ),
+            (
+                r#"{"kty":"OKP","crv":"Ed448","x":"AQ"}"#,
+                "is of type OKP with curve Ed448",
+            ),
+            (
+                r#"{"kty":"RSA","n":"AQ","e":"AQ","use":"enc"}"#,
+                "is not for signatures",
+            ),
+            (
+                r#"{"kty":"RSA","n":"AQ","e":"AQ","key_ops":["encrypt"]}"#,
+                "is not for signatures",
+            ),
+        ];
+        for (key, why) in cases {
+            for keys in [format!("{RSA},{key}"), format!("{key},{RSA}")] {
+                assert_eq!(check(&set(&keys)), Ok(()), "{keys}");
+            }
+            let error = check(&set(&format!("{key},{key}"))).expect_err(key);
+            let start = format!("has no usable key: keys[0] {why}");
+            assert!(error.starts_with(&start), "{key}: {error}");
+        }
+        let private = r#"{"kty":"EC","crv":"P-521","x":"AQ","y":"AQ","d":"AQ"}"#;
+        let error = check(&set(&format!("{RSA},{private}"))).expect_err(private);
+        assert!(error.contains("keys[1] is a private key"), "{error}");
+    }
+
+    #[test]
+    fn an_unusable_key_is_named_by_its_position() {
+        let cases = [
+            (r#""AQAB""#, "is not an object"),
+            (r#"{"n":"AQ"}"#, "has no type: set `kty`"),
+            (r#"{"kty":"RSA","n":"AQ"}"#, "has no `e`: set it as text"),
+            (r#"{"kty":"RSA","n":"","e":"AQ"}"#, "has no `n`"),
+            (r#"{"kty":"RSA","n":5,"e":"AQ"}"#, "has no `n`"),
+            (
+                r#"{"kty":"RSA","n":"+/==","e":"AQ"}"#,
+                "has a `n` that is not base64url",
             ),
             (
                 r#"{"kty":"RSA","n":"AQ","e":"AQ","d":"AQ"}"#,

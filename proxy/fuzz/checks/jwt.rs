@@ -11,7 +11,7 @@ use proxy::policy::jwt::{
     Authenticator, ClaimsUse, KeySet, KeySource, Provenance, TokenCache, TokenSources,
 };
 use serde_json::Value;
-use xds::model::{ClaimHeader, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider};
+use xds::model::{ClaimHeader, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider};
 
 const SECRET: [u8; 32] = [7; 32];
 const NOW: i64 = 1_800_000_000;
@@ -82,6 +82,8 @@ fn policy() -> Authenticator {
         keys: JwtKeys::Inline(KEYS.to_owned()),
         from: Vec::new(),
         forward: JwtForward::Keep,
+        clock_skew: None,
+        expiry: JwtExpiry::Required,
         claims_to_headers: vec![ClaimHeader {
             claim: "sub".to_owned(),
             header: http::HeaderName::from_static("x-user"),

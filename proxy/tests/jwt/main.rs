@@ -14,7 +14,7 @@ use proxy::policy::jwt::{
     Authenticator, ClaimsUse, FetchWaker, KeySet, KeySource, Provenance, TokenCache, TokenSources,
 };
 use serde_json::{Value, json};
-use xds::model::{JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider};
+use xds::model::{JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider};
 
 use recipe::{Recipe, Signers};
 use tokens::{Signer, key_set};
@@ -33,6 +33,8 @@ fn provider(issuer: &str, audiences: &[&str]) -> JwtProvider {
         keys: JwtKeys::Inline(String::new()),
         from: Vec::new(),
         forward: JwtForward::Keep,
+        clock_skew: None,
+        expiry: JwtExpiry::Required,
         claims_to_headers: Vec::new(),
     }
 }

@@ -107,6 +107,81 @@ on_both_drivers! {
         assert!(origin.requests().is_empty());
     }
 
+    fn a_key_of_an_unknown_kind_beside_a_good_one_is_passed_over(driver) {
+        let (origin, signer) = (origin(), Signer::p256());
+        let foreign = [
+            json!({"kty": "EC", "crv": "P-521", "kid": "a", "x": "AQ", "y": "AQ"}),
+            json!({"kty": "EC", "crv": "secp256k1", "kid": "b", "x": "AQ", "y": "AQ"}),
+            json!({"kty": "OKP", "crv": "Ed448", "kid": "c", "x": "AQ"}),
+            json!({"kty": "AKP", "alg": "ML-DSA-65", "kid": "d", "pub": "AQ"}),
+        ];
+        for key in foreign {
+            let keys = key_set(&[key, signer.jwk("key")]);
+            let policy = format!(
+                "jwt: {{realm: shop, providers: [{{name: idp, issuer: 'https://issuer.test', \
+                 jwks: {{inline: '{keys}'}}}}]}}"
+            );
+            let gateway = gateway_to(&origin, driver).policy(&policy).start();
+            let mut client = gateway.client();
+            let token = signer.signs("key", &claims());
+            assert_eq!(asks(&mut client, "/", &bearer(&token)).status(), 200);
+            expect_invalid_token(&asks(&mut client, "/", &bearer(&signer.signs("a", &claims()))));
+        }
+    }
+
+    fn a_token_without_expiry_is_accepted_only_where_the_policy_says_so(driver) {
+        let (origin, signer) = (origin(), Signer::p256());
+        let mut eternal = claims();
+        eternal.as_object_mut().expect("claims").remove("exp");
+        let eternal = bearer(&signer.signs("key", &eternal));
+        let mut expired = claims();
+        expired["exp"] = json!(1);
+        let expired = bearer(&signer.signs("key", &expired));
+        for (more, accepted) in [
+            ("", false),
+            (", requireExpiry: true", false),
+            (", requireExpiry: false", true),
+        ] {
+            let gateway = gateway_to(&origin, driver).policy(&policy("Strict", &signer, more)).start();
+            let mut client = gateway.client();
+            for _ in 0..2 {
+                let answer = asks(&mut client, "/", &eternal);
+                if accepted {
+                    assert_eq!(answer.status(), 200, "{more}: {answer}");
+                } else {
+                    expect_invalid_token(&answer);
+                }
+            }
+            expect_invalid_token(&asks(&mut client, "/", &expired));
+        }
+    }
+
+    fn the_clocks_of_issuer_and_gateway_may_differ_by_the_clock_skew(driver) {
+        let (origin, signer) = (origin(), Signer::p256());
+        let offset = |name: &str, seconds: i64| {
+            let mut claims = claims();
+            let now = claims["iat"].as_i64().expect("seconds");
+            claims[name] = json!(now + seconds);
+            bearer(&signer.signs("key", &claims))
+        };
+        for (more, tolerated, refused) in [
+            ("", 30, 90),
+            (", clockSkew: 0s", 0, 30),
+            (", clockSkew: 4m30s", 240, 300),
+        ] {
+            let gateway = gateway_to(&origin, driver).policy(&policy("Strict", &signer, more)).start();
+            let mut client = gateway.client();
+            // A token that expires in this second is expired without a tolerance.
+            let late = if tolerated == 0 { 30 } else { -tolerated };
+            for lines in [offset("exp", late), offset("nbf", tolerated), offset("iat", tolerated)] {
+                assert_eq!(asks(&mut client, "/", &lines).status(), 200, "{more}");
+            }
+            for lines in [offset("exp", -refused), offset("nbf", refused), offset("iat", refused)] {
+                expect_invalid_token(&asks(&mut client, "/", &lines));
+            }
+        }
+    }
+
     fn two_tokens_are_rejected(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let from = ", from: {header: {name: Authorization}, cookie: token}";

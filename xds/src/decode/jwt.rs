@@ -3,7 +3,8 @@
 use super::field_path::FieldPath;
 use super::value::{choice, duration, header_name, set_text, target};
 use crate::model::{
-    ClaimHeader, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
+    ClaimHeader, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
+    JwtSource,
 };
 use crate::proto::{self, jwt_provider, jwt_source, remote_jwks};
 
@@ -33,6 +34,7 @@ fn provider(at: &FieldPath<'_>, message: proto::JwtProvider) -> Option<JwtProvid
     };
     let from = at.list("from", message.from, source);
     let claims_to_headers = at.list("claims_to_headers", message.claims_to_headers, claim);
+    let clock_skew = at.optional("clock_skew", message.clock_skew, duration);
     Some(JwtProvider {
         name: name?,
         issuer: issuer?,
@@ -45,6 +47,12 @@ fn provider(at: &FieldPath<'_>, message: proto::JwtProvider) -> Option<JwtProvid
             JwtForward::Strip
         },
         claims_to_headers: claims_to_headers?,
+        clock_skew: clock_skew?,
+        expiry: if message.without_expiry {
+            JwtExpiry::Optional
+        } else {
+            JwtExpiry::Required
+        },
     })
 }
 

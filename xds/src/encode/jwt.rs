@@ -2,7 +2,8 @@
 
 use super::value::list;
 use crate::model::{
-    ClaimHeader, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
+    ClaimHeader, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
+    JwtSource,
 };
 use crate::proto::{self, jwt_provider, jwt_source, remote_jwks};
 
@@ -30,6 +31,8 @@ impl From<&JwtProvider> for proto::JwtProvider {
             from: list(&provider.from),
             forward: provider.forward == JwtForward::Keep,
             claims_to_headers: list(&provider.claims_to_headers),
+            clock_skew: provider.clock_skew.map(Into::into),
+            without_expiry: provider.expiry == JwtExpiry::Optional,
         }
     }
 }

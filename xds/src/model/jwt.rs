@@ -57,6 +57,19 @@ pub struct JwtProvider {
     pub forward: JwtForward,
     /// Claims that are forwarded to the backend as headers.
     pub claims_to_headers: Vec<ClaimHeader>,
+    /// How far the issuer's clock may differ; `None` means the proxy's default.
+    pub clock_skew: Option<Duration>,
+    /// Whether its tokens have to expire.
+    pub expiry: JwtExpiry,
+}
+
+/// Whether a token needs the claim `exp`. One that is present is always checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JwtExpiry {
+    /// Tokens without it are rejected.
+    Required,
+    /// Tokens without it are accepted (RFC 7519 section 4.1.4), for as long as their key is.
+    Optional,
 }
 
 /// Keys of an issuer: a JWKS (RFC 7517).

@@ -43,7 +43,8 @@ pub use filter::{
 };
 pub use host::{Hostname, InvalidExactHostname, InvalidHostname, is_local_address};
 pub use jwt::{
-    ClaimHeader, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
+    ClaimHeader, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
+    JwtSource,
 };
 pub use key::{
     BackendKey, BindKey, InvalidKey, InvalidObjectName, ListenerKey, NameParts, ObjectName,

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
-    ClaimHeader, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
+    ClaimHeader, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
+    JwtSource,
 };
 
 use super::value::{duration, header_name, name, target};
@@ -27,8 +28,12 @@ prop_compose! {
         from in vec(source(), 0..3),
         forward in prop_oneof![Just(JwtForward::Strip), Just(JwtForward::Keep)],
         claims_to_headers in vec(claim(), 0..3),
+        clock_skew in option::of(duration()),
+        expiry in prop_oneof![Just(JwtExpiry::Required), Just(JwtExpiry::Optional)],
     ) -> JwtProvider {
-        JwtProvider { name, issuer, audiences, keys, from, forward, claims_to_headers }
+        JwtProvider {
+            name, issuer, audiences, keys, from, forward, claims_to_headers, clock_skew, expiry,
+        }
     }
 }
 

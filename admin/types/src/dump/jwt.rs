@@ -55,6 +55,12 @@ pub struct JwtProvider {
     /// Claims forwarded as headers: claim and header.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims_to_headers: Vec<(String, String)>,
+    /// How far the issuer's clock may differ, such as `30s`; None for the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_skew: Option<String>,
+    /// Whether tokens that never expire are accepted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_expiry: bool,
 }
 
 /// Keys of an issuer.
@@ -99,6 +105,8 @@ impl From<&model::JwtProvider> for JwtProvider {
             claims_to_headers: claims
                 .map(|it| (it.claim.clone(), it.header.to_string()))
                 .collect(),
+            clock_skew: provider.clock_skew.map(of_duration),
+            without_expiry: provider.expiry == model::JwtExpiry::Optional,
         }
     }
 }

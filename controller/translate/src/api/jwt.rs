@@ -47,6 +47,12 @@ pub struct JwtProviderSpec {
     /// Claims that are forwarded to the backend as headers.
     #[serde(default)]
     pub claims_to_headers: Vec<ClaimHeaderSpec>,
+    /// Whether tokens without `exp` are rejected; true by default.
+    #[serde(default)]
+    pub require_expiry: Option<bool>,
+    /// How far the issuer's clock may differ.
+    #[serde(default)]
+    pub clock_skew: Option<String>,
 }
 
 /// A JSON Web Key Set: exactly one of the two.

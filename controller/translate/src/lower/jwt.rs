@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::{HeaderName, Uri};
 use xds::model::{
-    ClaimHeader, Hostname, InvalidBackend, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy,
-    JwtProvider, JwtSource, Target,
+    ClaimHeader, Hostname, InvalidBackend, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode,
+    JwtPolicy, JwtProvider, JwtSource, Target,
 };
 
 use super::external_host;
@@ -103,6 +104,12 @@ fn provider(
             JwtForward::Strip
         },
         claims_to_headers: claims.collect::<Result<_, _>>()?,
+        clock_skew: spec.clock_skew.as_deref().map(clock_skew).transpose()?,
+        expiry: if spec.require_expiry.unwrap_or(true) {
+            JwtExpiry::Required
+        } else {
+            JwtExpiry::Optional
+        },
     };
     Ok((provider, problem.map(|problem| problem.under("jwks"))))
 }
@@ -210,15 +217,32 @@ fn check_scheme(text: &str, uri: Option<&Uri>, host: &str) -> Result<(), Problem
 }
 
 fn cache(text: &str) -> Result<Duration, Problem> {
-    let parsed = duration(text, "cacheDuration").map_err(|problem| Problem {
+    let bounds = SHORTEST_CACHE..=LONGEST_CACHE;
+    bounded(text, "cacheDuration", &bounds, "use 1m to 24h")
+}
+
+fn clock_skew(text: &str) -> Result<Duration, Problem> {
+    let bounds = Duration::ZERO..=LARGEST_CLOCK_SKEW;
+    bounded(text, "clockSkew", &bounds, "use at most 5m")
+}
+
+fn bounded(
+    text: &str,
+    field: &str,
+    bounds: &RangeInclusive<Duration>,
+    advice: &str,
+) -> Result<Duration, Problem> {
+    let parsed = duration(text, field).map_err(|problem| Problem {
         reason: Reason::Invalid,
         ..problem
     })?;
-    if (SHORTEST_CACHE..=LONGEST_CACHE).contains(&parsed.0) {
+    if bounds.contains(&parsed.0) {
         return Ok(parsed.0);
     }
-    let message = format!("{parsed} is out of bounds: use 1m to 24h");
-    Err(invalid("cacheDuration", message))
+    Err(invalid(
+        field,
+        format!("{parsed} is out of bounds: {advice}"),
+    ))
 }
 
 fn sources(spec: &JwtFromSpec) -> Result<Vec<JwtSource>, Problem> {
@@ -266,3 +290,7 @@ fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
 
 const SHORTEST_CACHE: Duration = Duration::from_mins(1);
 const LONGEST_CACHE: Duration = Duration::from_hours(24);
+
+/// "Usually no more than a few minutes" (RFC 7519 section 4.1.4): above that, an expired token
+/// would be worth stealing.
+const LARGEST_CLOCK_SKEW: Duration = Duration::from_mins(5);

@@ -9,7 +9,7 @@ use http::HeaderName;
 use xds::model::{ClaimHeader, JwtForward, JwtMode, JwtPolicy, JwtProvider};
 
 use super::cache::{Entry, Fingerprint, TokenCache};
-use super::claims::Claims;
+use super::claims::{Claims, TimeRules};
 use super::missing::UnknownKeys;
 use super::source::{InForce, KeySource, ProviderKeys};
 use super::token_location::{TokenLocation, TokenSources};
@@ -19,7 +19,7 @@ use crate::failure::FailureKind;
 use crate::http::grammar::is_equivalent;
 use crate::http::h1::encode::field;
 use crate::http::known::KnownHeader;
-use crate::limits::LOG_FIELD_BYTES;
+use crate::limits::{JWT_ETERNAL_CACHED, LOG_FIELD_BYTES};
 use crate::policy::authorization::ClaimValues;
 use crate::policy::headers::{HeaderEdits, is_ours};
 
@@ -54,6 +54,7 @@ pub enum ClaimsUse {
 struct Provider {
     issuer: String,
     audiences: Vec<String>,
+    time: TimeRules,
     /// Places where its tokens may be.
     locations: Vec<usize>,
     forward: JwtForward,
@@ -131,6 +132,7 @@ impl Authenticator {
             Provider {
                 issuer: provider.issuer.clone(),
                 audiences: provider.audiences.clone(),
+                time: TimeRules::of(provider),
                 locations: own
                     .into_iter()
                     .map(|it| position(&mut locations, it))
@@ -308,11 +310,11 @@ impl Provider {
             });
         }
         let claims = token.verify(keys)?;
-        let expires = claims.check_time(now)?;
+        let expires = claims.check_time(self.time, now)?;
         claims.check_audience(&self.audiences)?;
         Ok(Accepted {
             keys: keys.version(),
-            expires,
+            expires: expires.unwrap_or_else(|| now.saturating_add(JWT_ETERNAL_CACHED)),
             verified: self.read(&claims, claims_use)?,
         })
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value};
+use xds::model::{JwtExpiry, JwtProvider};
 
 use super::Refusal;
 use crate::limits::JWT_SKEW;
@@ -40,6 +41,25 @@ impl<'de> Visitor<'de> for ClaimsVisitor {
     }
 }
 
+/// What a provider's tokens have to say about time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TimeRules {
+    /// How far the issuer's clock may differ, in seconds.
+    skew: i64,
+    expiry: JwtExpiry,
+}
+
+impl TimeRules {
+    /// Claims count whole seconds, so that a fraction of a second of skew is rounded up.
+    pub(super) fn of(provider: &JwtProvider) -> Self {
+        let skew = provider.clock_skew.unwrap_or(JWT_SKEW);
+        Self {
+            skew: i64::try_from(skew.as_millis().div_ceil(1000)).unwrap_or(i64::MAX),
+            expiry: provider.expiry,
+        }
+    }
+}
+
 impl Claims {
     /// The `iss` claim, which every token needs.
     pub(super) fn issuer(&self) -> Result<&str, Refusal> {
@@ -51,16 +71,19 @@ impl Claims {
         self.text("sub")
     }
 
-    /// Checks the token's validity period; returns its expiry in seconds of Unix time.
-    pub(super) fn check_time(&self, now: i64) -> Result<i64, Refusal> {
-        let skew = i64::try_from(JWT_SKEW.as_secs()).unwrap_or(i64::MAX);
-        let expires = self.time("exp")?.ok_or(Refusal::Expired)?;
-        if now >= expires.saturating_add(skew) {
+    /// Checks the token's validity period; returns its expiry in seconds of Unix time, if it has one.
+    pub(super) fn check_time(&self, rules: TimeRules, now: i64) -> Result<Option<i64>, Refusal> {
+        let expires = self.time("exp")?;
+        let valid = match expires {
+            Some(expires) => now < expires.saturating_add(rules.skew),
+            None => rules.expiry == JwtExpiry::Optional,
+        };
+        if !valid {
             return Err(Refusal::Expired);
         }
         for begin in ["nbf", "iat"] {
             let begin = self.time(begin)?;
-            if begin.is_some_and(|begin| begin > now.saturating_add(skew)) {
+            if begin.is_some_and(|begin| begin > now.saturating_add(rules.skew)) {
                 return Err(Refusal::NotYetValid);
             }
         }

@@ -246,6 +246,8 @@ fn references_of_jwt_providers_to_backends_are_checked() {
                 keys: keys.clone(),
                 from: Vec::new(),
                 forward: JwtForward::Strip,
+                clock_skew: None,
+                expiry: JwtExpiry::Required,
                 claims_to_headers: Vec::new(),
             }],
         });

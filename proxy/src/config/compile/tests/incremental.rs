@@ -8,9 +8,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use xds::model::{
     self, BackendTls, BindKey, Certificate, Health, HostAddress, Hostname, Hosts, JwksLocation,
-    JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, L4Backend, L4Rule, Listener, ListenerKey,
-    Model, ObjectName, PolicySpec, PolicyTarget, PrivateKey, Resource, RouteRule, Target,
-    Transport,
+    JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, L4Backend, L4Rule, Listener,
+    ListenerKey, Model, ObjectName, PolicySpec, PolicyTarget, PrivateKey, Resource, RouteRule,
+    Target, Transport,
 };
 
 use self::description::describe;
@@ -258,6 +258,8 @@ fn tokens(variant: u8) -> PolicySpec {
         },
         from: Vec::new(),
         forward: JwtForward::Strip,
+        clock_skew: None,
+        expiry: JwtExpiry::Required,
         claims_to_headers: Vec::new(),
     };
     PolicySpec {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use xds::model::{
-    self, Ejection, JwksLocation, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
+    self, Ejection, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
     ListenerKey, LogFormat, Model, ObjectName, PolicySpec, PolicyTarget, RetryBudget,
     RetryConstraint, RetryRate, RouteKey, Timeout,
 };
@@ -399,6 +399,8 @@ fn jwt(issuer: &str, keys: JwtKeys) -> PolicySpec {
                 keys,
                 from: Vec::new(),
                 forward: JwtForward::Strip,
+                clock_skew: None,
+                expiry: JwtExpiry::Required,
                 claims_to_headers: Vec::new(),
             }],
         }),

@@ -5,7 +5,8 @@ use jsonwebtoken::Algorithm;
 use ring::hmac;
 use serde_json::{Value, json};
 use xds::model::{
-    ClaimHeader, HeaderEdit, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
+    ClaimHeader, HeaderEdit, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
+    JwtSource,
 };
 
 use super::{Authenticator, TokenSources};
@@ -48,6 +49,8 @@ fn provider() -> JwtProvider {
         keys: JwtKeys::Inline(String::new()),
         from: Vec::new(),
         forward: JwtForward::Strip,
+        clock_skew: None,
+        expiry: JwtExpiry::Required,
         claims_to_headers: vec![
             claim("sub", "x-user"),
             claim("role", "x-role"),
