@@ -60,6 +60,7 @@ function about(version, runtime, source) {
     ["configuration", configuration(version, source)],
     [source.kind === "xds" ? "controller" : "files", source.from.map((from) => code(from))],
     ["problems", problems(source)],
+    ["previous versions in effect", previousVersions(runtime)],
     ["CPUs", runtime.cpus.join(", ")],
     [
       "file descriptors per shard",
@@ -81,6 +82,12 @@ function problems({ problems }) {
     tag(counted(problems, "problem"), "warn"),
     " See the gateway's log for each with its object and field.",
   ];
+}
+
+/** Objects whose current version is invalid; nothing is shown while there are none. */
+function previousVersions({ previousVersions: objects = [] }) {
+  if (objects.length === 0) return null;
+  return objects.flatMap((object, index) => (index === 0 ? [code(object)] : [", ", code(object)]));
 }
 
 /** Explanation of and advice for each pending condition. */

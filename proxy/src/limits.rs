@@ -416,6 +416,9 @@ pub const LOG_QUEUED_CHUNKS: usize = 64;
 pub const PROGRAM_LOG_BYTES: usize = 4096 * KIB;
 /// Capacity that its buffers keep after such a burst: 64 KiB.
 pub const PROGRAM_LOG_KEPT_BYTES: usize = 64 * KIB;
+/// Objects that a dump names of those whose previous version stays in effect: 100; metrics count
+/// them all.
+pub const PREVIOUS_VERSIONS_SHOWN: usize = 100;
 /// Bytes logged of any field received from a peer: 1 KiB.
 pub const LOG_FIELD_BYTES: usize = KIB;
 

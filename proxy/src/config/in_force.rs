@@ -26,6 +26,8 @@ struct Inner {
     down: ArcSwap<Vec<BindDown>>,
     /// The JWKS without current keys.
     missing_keys: ArcSwap<Vec<MissingKeys>>,
+    /// Objects in files whose previous version stays in effect.
+    previous_versions: ArcSwap<Vec<String>>,
     /// Whether the binds of a configuration were tried, and any of them, if there are any,
     /// succeeded.
     listened: AtomicBool,
@@ -69,7 +71,7 @@ pub struct AppliedConfig {
     pub snapshot: Arc<Snapshot>,
     /// When it was applied; `None` for the empty one before the first.
     pub since: Option<Instant>,
-    /// Conditions of configured objects that report a problem.
+    /// Conditions of configured objects that report a problem, and errors in files.
     pub problems: usize,
 }
 
@@ -84,7 +86,7 @@ impl InForce {
         applied.problems = problems;
     }
 
-    /// Sets the number of problems where nothing else has changed.
+    /// Sets the number of problems, whether or not anything else changes.
     pub fn set_problems(&self, problems: usize) {
         self.lock().problems = problems;
     }
@@ -126,6 +128,18 @@ impl InForce {
     #[must_use]
     pub fn down(&self) -> Arc<Vec<BindDown>> {
         self.0.down.load_full()
+    }
+
+    /// Sets the objects in files whose previous version stays in effect, as their current one is
+    /// invalid or unreadable.
+    pub fn set_previous_versions(&self, objects: Vec<String>) {
+        self.0.previous_versions.store(Arc::new(objects));
+    }
+
+    /// The objects in files whose previous version stays in effect.
+    #[must_use]
+    pub fn previous_versions(&self) -> Arc<Vec<String>> {
+        self.0.previous_versions.load_full()
     }
 
     /// Sets the JWKS without current keys.

@@ -28,6 +28,7 @@ use self::scrape::Scrape;
 use crate::config::in_force::InForce;
 use crate::config::xds::ControllerState;
 use crate::config::{Cluster, Snapshot};
+use crate::limits::PREVIOUS_VERSIONS_SHOWN;
 use crate::machine::cpu::Cpus;
 use crate::memory;
 use crate::memory::heap::{self, Sampling};
@@ -113,6 +114,7 @@ impl Inspected {
             source: &self.source(),
             binds_down: &binds_down,
             missing_keys: &self.in_force.missing_keys(),
+            previous_versions: self.in_force.previous_versions().len(),
             memory: self.shards.memory(),
             dropped_log_lines: self.shards.dropped_log_lines(),
         };
@@ -158,6 +160,7 @@ impl Inspected {
             pending: self.pending().into_iter().map(str::to_owned).collect(),
             binds_down: self.binds_down(),
             keys_missing: self.keys_missing(),
+            previous_versions: self.previous_versions(),
         }
     }
 
@@ -169,6 +172,15 @@ impl Inspected {
             reason: down.reason.clone(),
         });
         shown.collect()
+    }
+
+    fn previous_versions(&self) -> Vec<String> {
+        let objects = self.in_force.previous_versions();
+        objects
+            .iter()
+            .take(PREVIOUS_VERSIONS_SHOWN)
+            .cloned()
+            .collect()
     }
 
     fn keys_missing(&self) -> Vec<KeysMissing> {

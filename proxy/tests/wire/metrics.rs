@@ -249,6 +249,31 @@ on_both_drivers! {
         waits_for_sum(&gateway, "gateway_configuration_problems", &[], 1.0);
     }
 
+    fn a_previous_version_in_effect_is_counted_and_shown_until_it_ends(driver) {
+        const COUNT: &str = "gateway_configuration_previous_versions";
+        const PROBLEMS: &str = "gateway_configuration_problems";
+        let origin = origin();
+        let good = gateway(driver).routes_to(&origin).inspected();
+        let gateway = good.clone().start();
+        let written = good.yaml(gateway.ports());
+        let shown = || json(&gateway, "/config_dump?type=runtime")["runtime"]["previousVersions"].clone();
+        assert_sum(&scrape(&gateway), COUNT, &[], 0.0);
+        assert_eq!(shown(), serde_json::Value::Null);
+        gateway.rewrite(&written.replace("backendRefs", "backendRef"));
+        waits_for_sum(&gateway, COUNT, &[], 1.0);
+        waits_for_sum(&gateway, PROBLEMS, &[], 1.0);
+        assert_eq!(shown(), serde_json::json!(["HTTPRoute default/route-0"]));
+        gateway.rewrite(&written);
+        gateway.waits_for_log("HTTPRoute default/route-0: its current version is in effect again");
+        waits_for_sum(&gateway, COUNT, &[], 0.0);
+        waits_for_sum(&gateway, PROBLEMS, &[], 0.0);
+        assert_eq!(shown(), serde_json::Value::Null);
+        // A file that is no YAML keeps all of its objects.
+        gateway.rewrite(&format!("{written}\n---\n{{"));
+        waits_for_sum(&gateway, PROBLEMS, &[], 1.0);
+        gateway.client().gets("/").expects(200);
+    }
+
     fn the_applied_configuration_is_reported(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).rule("{name: broken}").inspected().start();

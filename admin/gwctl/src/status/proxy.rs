@@ -43,6 +43,9 @@ pub(super) struct SelfReport {
     pub(super) down: Vec<String>,
     /// JWKS that it could not fetch, since when, and why.
     pub(super) keys_missing: Vec<String>,
+    /// Objects in files whose previous version stays in effect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) previous_versions: Vec<String>,
     /// Whether it is connected to the controller, and for how long; its files, where it reads some.
     pub(super) controller: String,
     /// Why it is not connected.
@@ -121,6 +124,7 @@ pub(super) fn of_dump(dump: Dump) -> SelfReport {
             .map(|it| format!("{}: {}", it.address, it.reason))
             .collect(),
         keys_missing: runtime.keys_missing.iter().map(keys_missing).collect(),
+        previous_versions: runtime.previous_versions,
         pending: runtime.pending,
         controller,
         disconnected,

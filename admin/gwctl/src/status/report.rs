@@ -222,6 +222,13 @@ impl Report {
             let keys = own.keys_missing.iter();
             self.problems
                 .extend(keys.map(|it| format!("proxy {pod} lacks keys of {it}")));
+            let kept = own.previous_versions.iter();
+            self.problems.extend(kept.map(|it| {
+                format!(
+                    "proxy {pod} keeps the previous version of {it}, as the one in its files is \
+                     invalid: its log says why"
+                )
+            }));
             if let Some(why) = &own.driver_reason {
                 self.notes
                     .push(format!("proxy {pod} uses {}: {why}", own.driver));

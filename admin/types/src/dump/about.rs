@@ -39,6 +39,10 @@ pub struct Runtime {
     /// JWKS that could not be fetched, or have not been fetched yet; the proxy keeps retrying.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keys_missing: Vec<KeysMissing>,
+    /// Objects in files whose previous version stays in effect, since the current one is invalid or
+    /// unreadable, such as `HTTPRoute shop/web`; the log has the reasons. At most 100.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub previous_versions: Vec<String>,
 }
 
 /// A bind whose socket is down.
@@ -101,7 +105,7 @@ pub struct Source {
     pub from: Vec<String>,
     /// Time since the current configuration was loaded; None before the first one.
     pub age_seconds: Option<u64>,
-    /// Number of conditions that report a problem.
+    /// Number of conditions that report a problem; of files also the errors in them.
     pub problems: u64,
     /// Whether the controller is connected; None for files.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,7 @@
 //! The effective configuration in file mode: the objects of the last load, and of earlier ones
 //! where the last was invalid.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::file::{File, SourceLocation};
 use super::file_set::{FileChange, FileSet, Listed};
@@ -28,6 +28,8 @@ pub struct Configuration {
     objects: Objects,
     /// Findings about all files together, without lines.
     reported: HashSet<Finding>,
+    /// Errors among those findings.
+    overall_errors: usize,
 }
 
 /// The result of a reload.
@@ -83,8 +85,22 @@ impl Configuration {
         let overall = overall::findings(&self.files, &self.objects, &settled.lost);
         let reported = overall.iter().map(unplaced).collect();
         let before = std::mem::replace(&mut self.reported, reported);
+        self.overall_errors = overall.iter().filter(|it| it.is_error()).count();
         reload.add_findings(overall, &before);
         reload
+    }
+
+    /// Number of errors in all files, whenever they were found.
+    #[must_use]
+    pub fn errors(&self) -> usize {
+        let of_files = self.files.iter().map(File::errors);
+        of_files.sum::<usize>().saturating_add(self.overall_errors)
+    }
+
+    /// The objects whose previous version stays in effect.
+    #[must_use]
+    pub fn kept(&self) -> &BTreeSet<ObjectRef> {
+        &self.objects.kept
     }
 
     /// Whether any file is readable.

@@ -128,6 +128,17 @@ impl File {
         })
     }
 
+    /// Number of errors among its findings.
+    pub(super) fn errors(&self) -> usize {
+        let documents = self.documents.iter();
+        let findings = documents.flat_map(|(_, document)| document.findings());
+        let unreadable = usize::from(!self.is_readable());
+        findings
+            .filter(|it| it.is_error())
+            .count()
+            .saturating_add(unreadable)
+    }
+
     /// Findings that do not depend on other files.
     pub(super) fn findings(&self) -> Vec<Finding> {
         if let Content::Unreadable(why) = &self.content {

@@ -106,6 +106,13 @@ impl fmt::Display for Reason {
     }
 }
 
+impl Finding {
+    /// Whether something is invalid.
+    pub(super) fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;

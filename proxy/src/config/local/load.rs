@@ -90,6 +90,7 @@ impl Loader {
     fn read(&mut self, written: &BTreeSet<PathBuf>) -> Loaded {
         let reload = self.configuration.update(self.files.scan(written));
         reload.findings.iter().for_each(Report::finding);
+        self.report.kept(&self.configuration);
         self.unrecognised = reload.unrecognised;
         self.last_work = LoadWork {
             documents: reload.parsed,
@@ -153,9 +154,16 @@ impl Loader {
         origin::of_bind(bind, &self.listeners, &self.configuration)
     }
 
-    /// Conditions with a problem.
+    /// Errors in files, and conditions with a problem.
     pub(super) fn problems(&self) -> usize {
-        self.report.problems()
+        let errors = self.configuration.errors();
+        self.report.problems().saturating_add(errors)
+    }
+
+    /// The objects whose previous version stays in effect.
+    pub(super) fn previous_versions(&self) -> Vec<String> {
+        let kept = self.configuration.kept().iter();
+        kept.map(ToString::to_string).collect()
     }
 }
 

@@ -12,6 +12,8 @@ use translate::status::{ProblemCondition, Status};
 pub(super) struct Report {
     reported: BTreeMap<ObjectRef, BTreeSet<String>>,
     problems: usize,
+    /// The objects whose previous version stayed in effect at the last load.
+    kept: BTreeSet<ObjectRef>,
 }
 
 /// Objects whose status changed.
@@ -48,6 +50,22 @@ impl Report {
             if !now.is_empty() {
                 self.reported.insert(object, now);
             }
+        }
+    }
+
+    /// Takes the objects whose previous version stays in effect, and logs those for which that has
+    /// ended.
+    pub(super) fn kept(&mut self, configuration: &Configuration) {
+        let now = configuration.kept();
+        for object in self.kept.difference(now) {
+            if configuration.get(object).is_some() {
+                info!("{object}: its current version is in effect again");
+            } else {
+                info!("{object}: it was removed, and its previous version with it");
+            }
+        }
+        if self.kept != *now {
+            self.kept.clone_from(now);
         }
     }
 

@@ -89,11 +89,13 @@ impl Worker {
         let LoadWork { documents, units } = self.loader.last_work();
         debug!(documents, units, "checked the files for changes");
         self.record_recognised();
+        let previous_versions = self.loader.previous_versions();
+        self.in_force.set_previous_versions(previous_versions);
+        self.in_force.set_problems(self.loader.problems());
         match loaded {
             Loaded::Changed(changes) => self.apply(changes, begun, Wait::Change).await,
             Loaded::Same => {
                 debug!("files were written without a change of what is served");
-                self.in_force.set_problems(self.loader.problems());
                 let locate = |bind: &_| self.loader.origin(bind);
                 self.applier.request_binds(&locate);
             }

@@ -26,9 +26,12 @@ impl Scrape<'_> {
         if let Some(age) = self.source.age_seconds {
             family.number(&none, age);
         }
-        let help = "Conditions of configured objects that report a problem.";
+        let help = "Conditions of configured objects that report a problem, and errors in files.";
         out.gauge("configuration_problems", help)
             .number(&none, self.source.problems);
+        let help = "Objects in files whose previous version stays in effect.";
+        out.gauge("configuration_previous_versions", help)
+            .number(&none, self.previous_versions as u64);
         let mut family = out.gauge(
             "configuration_resources",
             "Loaded configuration objects by kind.",

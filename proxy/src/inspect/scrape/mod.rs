@@ -45,6 +45,8 @@ pub struct Scrape<'a> {
     pub binds_down: &'a [u32],
     /// The JWKS without current keys.
     pub missing_keys: &'a [MissingKeys],
+    /// Number of objects in files whose previous version stays in effect.
+    pub previous_versions: usize,
     /// Memory usage of the process.
     pub memory: &'a MemoryUse,
     /// Access log lines dropped.
