@@ -172,8 +172,8 @@ impl Sources {
     }
 
     /// The input for rendering a Gateway's workload. `None` if the Gateway belongs to another
-    /// controller, is being deleted, or has lost its parameters: its workload stays then, and its
-    /// status reports it.
+    /// controller, is being deleted, or refers to parameters that do not exist or are of another kind:
+    /// its workload stays then as its last valid parameters made it, and its status reports it.
     async fn input(&self, gateway: &ObjectRef) -> Result<Option<RenderInput>, Problem> {
         let name = &gateway.name;
         let infrastructure = self.outputs.infrastructure.get(name);
@@ -184,7 +184,8 @@ impl Sources {
             return Ok(None);
         };
         let is_lost = |it: &ObjectName| self.outputs.parameters.get(it).is_none();
-        if infrastructure.parameters.as_ref().is_some_and(is_lost) {
+        let lost = infrastructure.parameters.as_ref().is_some_and(is_lost);
+        if lost || infrastructure.has_foreign_parameters {
             return Ok(None);
         }
         let own = self.parameters(infrastructure.parameters.as_ref());

@@ -429,6 +429,35 @@ fn a_gateway_is_accepted_while_its_parameters_exist() {
     assert!(!is_accepted(vec![Event::Parameters(name, false)]));
 }
 
+#[test]
+fn a_wrong_reference_to_parameters_keeps_what_is_served() {
+    let name = ObjectName::new("default", "p");
+    let with = |group: &str, kind: &str, name: &str| {
+        let reference = format!(
+            "spec:\n  infrastructure: {{parametersRef: {{group: {group}, kind: {kind}, name: {name}}}}}"
+        );
+        upserts(&GATEWAY.replace("spec:", &reference))
+    };
+    for options in [Options::cluster(), Options::machine()] {
+        let mut translator = Translator::new(options);
+        let mut batch = with("gateway-system.io", "GatewayParameters", "p");
+        batch.extend([Event::Parameters(name.clone(), true), Event::Start]);
+        let first = translator.apply(batch, Timestamp::UNIX_EPOCH);
+        assert!(!first.resources.is_empty());
+        for (group, kind) in [
+            ("gateway-system.i0", "GatewayParameters"),
+            ("\"\"", "ConfigMap"),
+        ] {
+            let delta = translator.apply(with(group, kind, "p"), Timestamp::UNIX_EPOCH);
+            assert!(delta.resources.is_empty(), "{:?}", delta.resources);
+            let [(_, Some(Status::Gateway(status)))] = &*delta.statuses else {
+                panic!("{:?}", delta.statuses);
+            };
+            assert_eq!(status.conditions[0].status, ConditionStatus::False);
+        }
+    }
+}
+
 const GATEWAY: &str = "
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway

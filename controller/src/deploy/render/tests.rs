@@ -194,6 +194,7 @@ fn input(documents: &[Value]) -> RenderInput {
             labels: strings(&spec["infrastructure"]["labels"]),
             annotations: strings(&spec["infrastructure"]["annotations"]),
             parameters: None,
+            has_foreign_parameters: false,
             addresses: serde_json::from_value(spec["addresses"].clone()).unwrap_or_default(),
         },
         ports: ports.collect(),

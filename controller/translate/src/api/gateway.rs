@@ -6,8 +6,8 @@ use std::num::NonZeroU16;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DefaultScope, GATEWAY_GROUP, GatewayTls, LabelSelector, ListenerFilters, ObjectMeta,
-    RecordedListeners,
+    DefaultScope, GATEWAY_GROUP, GatewayTls, LabelSelector, ListenerFilters, OWN_GROUP, ObjectMeta,
+    PARAMETERS_KIND, RecordedListeners,
 };
 
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -214,4 +214,12 @@ pub struct ParametersReference {
     pub group: String,
     pub kind: String,
     pub name: String,
+}
+
+impl ParametersReference {
+    /// Whether it refers to an object that can hold parameters.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        (&*self.group, &*self.kind) == (OWN_GROUP, PARAMETERS_KIND)
+    }
 }

@@ -30,7 +30,7 @@ pub(crate) struct GatewayProperties {
     /// Why it is rejected as a whole.
     pub(crate) refusals: Vec<Problem>,
     /// Whether its listeners are carried. Independent of being programmed: a Gateway without an
-    /// address, or whose parameters were deleted, keeps serving clients that still reach its
+    /// address, or with a mistake in its reference to parameters, keeps serving clients that still reach its
     /// proxies.
     pub(crate) is_carried: bool,
     /// Most ports, with those of its ListenerSets.
@@ -60,14 +60,15 @@ impl GatewayProperties {
         };
         let mut addresses = Addresses::of(reader, name, object);
         let mut refusals = std::mem::take(&mut addresses.refusals);
-        refusals.extend(check_parameters_kind(object).err());
         let can_listen = !reader.is_machine() || addresses.unusable.is_empty();
         let is_carried = refusals.is_empty() && can_listen;
+        // Parameters are about the workload, which stays as it was last deployed: a mistake in the
+        // reference to them does not end what is served.
         if is_carried {
             refusals.extend(check_parameters(reader, name, object).err());
         }
         let mut expiries = Expiries::default();
-        let parameters = parameters_ref(object);
+        let parameters = parameters_ref(object).filter(|it| it.is_known());
         let parameters = parameters.map(|it| ObjectName::new(&name.namespace, &it.name));
         let class = &object.spec.gateway_class_name;
         let given = reader.listener_limits(parameters.as_ref(), class);
@@ -92,11 +93,12 @@ impl GatewayProperties {
 
     /// The addresses in its status. A mistake does not take them away: in a cluster they are those of its
     /// Service, which serves on, and a program that follows them would remove its DNS records. A machine
-    /// does not listen for a Gateway that is refused.
+    /// does not listen for a Gateway that is refused for another reason than its parameters.
     pub(crate) fn reached_at(&self) -> &[GatewayAddress] {
-        match &*self.refusals {
-            [] => &self.addresses.reached_at,
-            _ => &self.addresses.kept,
+        if self.is_carried || self.refusals.is_empty() {
+            &self.addresses.reached_at
+        } else {
+            &self.addresses.kept
         }
     }
 
@@ -134,19 +136,6 @@ fn parameters_ref(object: &api::Gateway) -> Option<&api::ParametersReference> {
     infrastructure.parameters_ref.as_ref()
 }
 
-fn check_parameters_kind(object: &api::Gateway) -> Result<(), Problem> {
-    let is_known =
-        |it: &api::ParametersReference| (&*it.group, &*it.kind) == (OWN_GROUP, PARAMETERS_KIND);
-    match parameters_ref(object).filter(|it| !is_known(it)) {
-        None => Ok(()),
-        Some(reference) => Err(invalid_parameters(format!(
-            "kind `{}` of group `{}` cannot hold parameters: refer to a {PARAMETERS_KIND} of group \
-             {OWN_GROUP}",
-            reference.kind, reference.group
-        ))),
-    }
-}
-
 fn check_parameters(
     reader: &Reader<'_>,
     name: &ObjectName,
@@ -155,6 +144,13 @@ fn check_parameters(
     let Some(reference) = parameters_ref(object) else {
         return Ok(());
     };
+    if !reference.is_known() {
+        return Err(invalid_parameters(format!(
+            "kind `{}` of group `{}` cannot hold parameters: refer to a {PARAMETERS_KIND} of group \
+             {OWN_GROUP}",
+            reference.kind, reference.group
+        )));
+    }
     if reader.has_parameters(&ObjectName::new(&name.namespace, &reference.name)) {
         Ok(())
     } else {

@@ -42,6 +42,9 @@ fn infrastructure(out: &mut String, infrastructure: &BTreeMap<ObjectName, Infras
         if let Some(parameters) = &requested.parameters {
             line(out, 2, format_args!("parameters {parameters}"));
         }
+        if requested.has_foreign_parameters {
+            line(out, 2, "parameters of another kind");
+        }
         for address in &requested.addresses {
             let (kind, value) = (&address.kind, &address.value);
             let scope = &address.routability;

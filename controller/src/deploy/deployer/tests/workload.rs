@@ -39,6 +39,30 @@ async fn a_new_kind_of_workload_replaces_the_old_one_once_it_is_ready() {
     assert_eq!(scene.writes(), before);
 }
 
+/// Such a Gateway serves on with the workload that its last valid parameters made.
+#[tokio::test(start_paused = true)]
+async fn a_reference_to_parameters_of_another_kind_keeps_the_workload() {
+    let scene = Scene::begin().await;
+    scene.want_with(&json!({"replicas": 3}));
+    settle().await;
+    let replicas =
+        || scene.server.get(DEPLOYMENT).expect("a Deployment")["spec"]["replicas"].clone();
+    assert_eq!(replicas(), 3);
+    let before = scene.writes();
+    let misspelt = Infrastructure {
+        has_foreign_parameters: true,
+        labels: [("team".to_owned(), "shop".to_owned())].into(),
+        ..Infrastructure::default()
+    };
+    scene.want("uid-1", misspelt);
+    sleep(Duration::from_secs(700)).await;
+    assert_eq!(scene.writes(), before);
+    assert_eq!(replicas(), 3);
+    scene.want_with(&json!({"replicas": 4}));
+    settle().await;
+    assert_eq!(replicas(), 4, "a corrected reference is followed");
+}
+
 /// It takes no namespace for unrestricted because it cannot be read for a moment.
 #[tokio::test(start_paused = true)]
 async fn pods_follow_the_namespace_and_wait_until_it_is_known() {
