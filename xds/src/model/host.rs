@@ -1,7 +1,7 @@
 //! Host names as Gateway API has them: exact, or a wildcard for one or more leading labels.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use thiserror::Error;
 
@@ -114,14 +114,64 @@ fn is_label(label: &str) -> bool {
 }
 
 /// Whether an address leads to the machine itself or to its link, where cloud providers have their
-/// metadata servers: a loopback, unspecified or link-local one.
+/// metadata servers, or to one that they have elsewhere: those hand out the machine's credentials.
 #[must_use]
 pub fn is_local_address(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(it) => it.is_loopback() || it.is_unspecified() || it.is_link_local(),
-        IpAddr::V6(it) => it.is_loopback() || it.is_unspecified() || it.is_unicast_link_local(),
+    match address {
+        IpAddr::V4(it) => is_local_v4(it),
+        IpAddr::V6(it) => {
+            it.is_loopback()
+                || it.is_unspecified()
+                || it.is_unicast_link_local()
+                || METADATA_V6
+                    .iter()
+                    .any(|(network, length)| shares_prefix(it, *network, *length))
+                || embedded_v4(it).is_some_and(is_local_v4)
+        }
     }
 }
+
+fn is_local_v4(address: Ipv4Addr) -> bool {
+    address.is_loopback()
+        || address.is_unspecified()
+        || address.is_link_local()
+        || METADATA_V4.contains(&address)
+}
+
+fn shares_prefix(address: Ipv6Addr, network: Ipv6Addr, length: u32) -> bool {
+    let differing = address.to_bits() ^ network.to_bits();
+    differing.leading_zeros() >= length
+}
+
+/// The IPv4 address that an IPv6 address stands for.
+fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let is_embedded = V4_NETWORKS
+        .iter()
+        .any(|network| shares_prefix(address, *network, 96));
+    let [.., a, b, c, d] = address.octets();
+    is_embedded.then(|| Ipv4Addr::new(a, b, c, d))
+}
+
+/// Networks of 96 bits in front of an IPv4 address: mapped (RFC 4291 section 2.5.5.2), compatible
+/// (2.5.5.1), NAT64 (RFC 6052).
+const V4_NETWORKS: [Ipv6Addr; 3] = [
+    Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0),
+    Ipv6Addr::UNSPECIFIED,
+    Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0),
+];
+
+/// Metadata servers that are not link-local: Alibaba Cloud, Azure.
+const METADATA_V4: [Ipv4Addr; 2] = [
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(168, 63, 129, 16),
+];
+
+/// The same with IPv6, and length of the prefix: AWS, which has its metadata server at `::254` and
+/// the credentials of pods at `::23` of a network that it uses for nothing else; Google Cloud.
+const METADATA_V6: [(Ipv6Addr, u32); 2] = [
+    (Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0), 32),
+    (Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254), 128),
+];
 
 /// RFC 1035: a name is at most 253 bytes in text form.
 const MAX_HOSTNAME_BYTES: usize = 253;
@@ -180,6 +230,10 @@ mod tests {
             "fe80::1",
             "::ffff:127.0.0.1",
             "::ffff:169.254.0.1",
+            "::ffff:a9fe:a9fe",
+            "::127.0.0.1",
+            "::169.254.169.254",
+            "64:ff9b::169.254.169.254",
         ] {
             assert!(
                 is_local_address(local.parse().expect("an address")),
@@ -192,10 +246,39 @@ mod tests {
             "203.0.113.1",
             "fd00::1",
             "2001:db8::1",
+            "100.100.100.201",
+            "168.63.129.17",
+            "fd00:ec3::254",
+            "fd20:ce::253",
+            "::ffff:10.0.0.1",
+            "64:ff9b::203.0.113.1",
         ] {
             assert!(
                 !is_local_address(other.parse().expect("an address")),
                 "{other}"
+            );
+        }
+    }
+
+    #[test]
+    fn metadata_servers_of_clouds_are_local_in_every_form() {
+        for server in [
+            "100.100.100.200",
+            "::ffff:100.100.100.200",
+            "::ffff:6464:64c8",
+            "64:ff9b::100.100.100.200",
+            "168.63.129.16",
+            "::ffff:168.63.129.16",
+            "::168.63.129.16",
+            "fd00:ec2::254",
+            "fd00:0ec2:0:0:0:0:0:0254",
+            "fd00:ec2::23",
+            "fd20:ce::254",
+            "fd20:00ce:0000::0254",
+        ] {
+            assert!(
+                is_local_address(server.parse().expect("an address")),
+                "{server}"
             );
         }
     }

@@ -12,14 +12,14 @@ use crate::reader::{Reader, Referent};
 use crate::reason::Reason;
 use crate::resolve::backend::Referrer;
 
-/// Refuses an address that the proxy reaches on its own machine or link.
+/// Refuses an address that the proxy reaches on its own machine or link, and metadata servers.
 pub(super) fn check_address(reader: &Reader<'_>, address: IpAddr) -> Result<(), String> {
     if reader.is_machine() || !is_local_address(address) {
         return Ok(());
     }
     Err(format!(
-        "`{address}` is a loopback, unspecified or link-local address, which leads to the proxy itself \
-         or to its node: use an address that other machines have"
+        "`{address}` is a loopback, unspecified or link-local address, or one of a cloud's metadata \
+         server, which leads to the proxy itself or to its node: use an address that other machines have"
     ))
 }
 
@@ -102,18 +102,23 @@ pub(super) fn check_service(
     Err(Problem::new(Reason::RefNotPermitted, "", message))
 }
 
-/// A name of the cluster, without its domain. Names that end in `svc` are completed by the search domains
-/// of pods. On a machine there are none.
+/// A name of the cluster, or of its set of clusters, without the domain. Names that end in `svc` are
+/// completed by the search domains of pods. On a machine there are none.
 fn name_in_cluster<'n>(reader: &Reader<'_>, name: &'n Hostname) -> Option<&'n str> {
     let domain = reader.cluster_domain()?;
     if is_in(name, "svc") {
         return Some(name.as_str());
     }
-    let start = name.as_str().strip_suffix(domain);
-    start
-        .filter(|_| is_in(name, domain))
-        .map(|start| start.trim_end_matches('.'))
+    [domain, CLUSTER_SET_DOMAIN].into_iter().find_map(|domain| {
+        let start = name.as_str().strip_suffix(domain);
+        start
+            .filter(|_| is_in(name, domain))
+            .map(|start| start.trim_end_matches('.'))
+    })
 }
+
+/// The domain of Services that clusters export to each other (KEP-1645).
+const CLUSTER_SET_DOMAIN: &str = "clusterset.local";
 
 /// Whether a name is a domain, or in it.
 fn is_in(name: &Hostname, domain: &str) -> bool {

@@ -121,8 +121,9 @@ impl Resolver {
         }
         addresses.retain(|&address| self.allowed.includes(address));
         if addresses.is_empty() {
-            let message = "the name has loopback, unspecified or link-local addresses alone, which are not \
-                           used in a cluster: they lead to the proxy itself or to its node";
+            let message = "the name has loopback, unspecified or link-local addresses, or those of a cloud's \
+                           metadata server, alone, which are not used in a cluster: they lead to the proxy \
+                           itself or to its node";
             return Err(LookupError(message.to_owned()));
         }
         let ttl = found
