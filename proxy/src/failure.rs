@@ -219,6 +219,7 @@ failures! {
     Misdirected       421 Unavailable Client Keep Never "misdirected" "this connection is for another host";
     OutdatedConnection 421 Unavailable Client Close Never "outdated_connection" "the listener's TLS settings have changed since this connection was opened";
     NoRoute           404 Unimplemented Client Keep Never "no_route" "no route matches this request";
+    MatchTooCostly    500 Internal Internal Keep Never "match_too_costly" "comparing this request with the routes takes too much work";
     NoValidBackend    500 Internal Internal Keep Never "no_valid_backend" "the route has no valid backend";
 
     // Authentication and authorization. The client does not learn which check failed.

@@ -136,8 +136,8 @@ budgets! {
         condition: "route `PartiallyInvalid=True`; the rule answers with status 500",
         reason: Some(Reason::UnsupportedValue),
         raised_by: "nobody",
-        why: "the time of a search grows with it: one of 80 KiB takes up to half a second for a value of 16 KiB \
-              that was made for it",
+        why: "each proxy keeps it, and the work of a search grows with it: see \
+              [expressions of requests](RESOURCES.md#regular-expressions)",
     };
     /// Bytes of the compiled regular expressions of a route.
     RouteExpressionBytes = Definition {

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use http::{HeaderMap, HeaderValue};
 use proxy::route::{Outcome, RegexCache, Router, Selected};
-use xds::model::{Hostname, HttpMatch, PathMatch, StringMatch};
+use xds::model::{Hostname, HttpMatch, MatchWork, PathMatch, StringMatch};
 
 #[path = "../../tests/route/rules.rs"]
 #[allow(dead_code, reason = "the tests of routing use the rest of it")]
@@ -29,6 +29,7 @@ pub(crate) fn check(data: &[u8]) {
         let request = bytes.request(&rules);
         let expected = select_naively(&rules, &request);
         let selected = router.select(&request.view(), &mut cache);
+        let selected = selected.expect("little work");
         assert_eq!(selected, expected, "{request:#?}\n{rules:#?}");
         check_explanation(&router, &rules, &request, selected);
     }
@@ -157,7 +158,10 @@ fn value_holds(test: &StringMatch, value: &str) -> bool {
 
 fn is_match(pattern: &xds::model::Pattern, text: &str) -> bool {
     let matcher = pattern.matcher();
-    matcher.is_match(text.as_bytes(), &mut matcher.memory())
+    let work = &mut MatchWork::of(u64::MAX);
+    let memory = matcher.memory(work);
+    let is_match = memory.and_then(|mut it| matcher.is_match(text.as_bytes(), &mut it, work));
+    is_match.expect("enough work")
 }
 
 fn first_parameter(query: &str, name: &str) -> Option<String> {

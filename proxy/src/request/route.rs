@@ -93,7 +93,8 @@ impl<'a> Exchange<'a> {
         };
         let cache = &mut *self.proxy.regexes.borrow_mut();
         let selected = listener.router.select(&view, cache);
-        let rule = selected.and_then(|selected| listener.rules.get(selected.route as usize));
+        let rule = selected.ok().flatten();
+        let rule = rule.and_then(|selected| listener.rules.get(selected.route as usize));
         if let Some(trace) = &self.record.trace {
             let considered = listener.router.explain(&view, cache, Tracer::ROUTES);
             trace.route(&listener.rules, &considered, rule);
@@ -101,6 +102,7 @@ impl<'a> Exchange<'a> {
                 trace.policies(rule);
             }
         }
+        let selected = selected.map_err(|_| FailureKind::MatchTooCostly)?;
         Ok(selected.zip(rule).ok_or(FailureKind::NoRoute)?)
     }
 

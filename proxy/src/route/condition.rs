@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use http::{HeaderName, Method};
-use xds::model::{HttpMatch, PathMatch, StringMatch};
+use xds::model::{HttpMatch, PathMatch, StringMatch, WorkExceeded};
 
 use super::pattern::{PatternId, PatternSet};
 use super::table::index_u32;
 
-/// The first condition of a match that a request does not meet.
+/// The first condition of a match that a request does not meet, as far as is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mismatch<'r> {
     /// None of its hosts matches.
@@ -25,6 +25,14 @@ pub enum Mismatch<'r> {
     QueryMissing(&'r str),
     /// The query parameter has another value.
     QueryValue(&'r str),
+    /// Not known: a regular expression takes more work than is left for the request.
+    NotCompared,
+}
+
+impl From<WorkExceeded> for Mismatch<'_> {
+    fn from(_: WorkExceeded) -> Self {
+        Self::NotCompared
+    }
 }
 
 #[derive(Debug)]

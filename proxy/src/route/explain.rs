@@ -44,6 +44,8 @@ impl Router {
         let mut list = Explanation::new(limit);
         let mut is_decided = false;
         let mut done = self.walk(request, cache, |candidate, _, verdict| {
+            // No candidate after it is taken.
+            is_decided |= verdict == Err(Mismatch::NotCompared);
             let outcome = match verdict {
                 Err(mismatch) => Outcome::Lost(mismatch),
                 Ok(()) if is_decided => Outcome::Shadowed,

@@ -1,6 +1,7 @@
 //! Checks one request against conditions.
 
 use http::HeaderName;
+use xds::model::WorkExceeded;
 
 use super::condition::{Condition, Mismatch, NameId, ValueTest};
 use super::pattern::{Patterns, RegexCache};
@@ -51,19 +52,19 @@ impl<'a, 'r: 'a, H: HeaderLookup> Matcher<'a, 'r, H> {
             }
             Condition::Header(id, test) => {
                 let name = &self.names[id.place()];
-                let is_met = self.header(*id, name, test);
+                let is_met = self.header(*id, name, test)?;
                 let is_met = is_met.ok_or(Mismatch::HeaderMissing(name))?;
                 is_met.then_some(()).ok_or(Mismatch::HeaderValue(name))
             }
             Condition::Query(parameter) => {
                 let (name, test) = &**parameter;
-                let is_met = self.parameter(name, test);
+                let is_met = self.parameter(name, test)?;
                 let is_met = is_met.ok_or(Mismatch::QueryMissing(name))?;
                 is_met.then_some(()).ok_or(Mismatch::QueryValue(name))
             }
             Condition::Path(pattern) => {
                 let path = self.request.path;
-                let is_match = self.patterns.is_match(*pattern, path, self.cache);
+                let is_match = self.patterns.is_match(*pattern, path, self.cache)?;
                 is_match.then_some(()).ok_or(Mismatch::Path)
             }
         }
@@ -71,22 +72,28 @@ impl<'a, 'r: 'a, H: HeaderLookup> Matcher<'a, 'r, H> {
 
     /// Whether a header has the value; `None` if absent. Several lines are one value, joined by
     /// commas (RFC 9110 section 5.3).
-    fn header(&mut self, id: NameId, name: &'r HeaderName, test: &ValueTest) -> Option<bool> {
-        match (self.lines(id, name), test) {
-            (Lines::None, _) => None,
-            (Lines::One(value), ValueTest::Exact(expected)) => Some(*value == **expected),
+    fn header(
+        &mut self,
+        id: NameId,
+        name: &'r HeaderName,
+        test: &ValueTest,
+    ) -> Result<Option<bool>, WorkExceeded> {
+        let is_met = match (self.lines(id, name), test) {
+            (Lines::None, _) => return Ok(None),
+            (Lines::One(value), ValueTest::Exact(expected)) => *value == **expected,
             (Lines::One(value), ValueTest::Regex(pattern)) => {
-                Some(self.patterns.is_match(*pattern, value, self.cache))
+                self.patterns.is_match(*pattern, value, self.cache)?
             }
             (Lines::Many, ValueTest::Exact(expected)) => {
                 let value = joined(self.request.headers, name);
-                Some(value.eq(expected.iter().copied()))
+                value.eq(expected.iter().copied())
             }
             (Lines::Many, ValueTest::Regex(pattern)) => {
                 let value = joined(self.request.headers, name);
-                Some(self.patterns.is_match_of(*pattern, value, self.cache))
+                self.patterns.is_match_of(*pattern, value, self.cache)?
             }
-        }
+        };
+        Ok(Some(is_met))
     }
 
     fn lines(&mut self, id: NameId, name: &'r HeaderName) -> Lines<'a> {
@@ -106,18 +113,22 @@ impl<'a, 'r: 'a, H: HeaderLookup> Matcher<'a, 'r, H> {
     }
 
     /// Whether the first parameter of this name has the value; `None` if absent.
-    fn parameter(&mut self, name: &str, test: &ValueTest) -> Option<bool> {
-        let raw = query::first(self.request.query?, name.as_bytes())?;
-        Some(match test {
+    fn parameter(&mut self, name: &str, test: &ValueTest) -> Result<Option<bool>, WorkExceeded> {
+        let query = self.request.query;
+        let Some(raw) = query.and_then(|query| query::first(query, name.as_bytes())) else {
+            return Ok(None);
+        };
+        let is_met = match test {
             ValueTest::Exact(expected) => query::equals(raw, expected),
             ValueTest::Regex(pattern) if query::is_plain(raw) => {
-                self.patterns.is_match(*pattern, raw, self.cache)
+                self.patterns.is_match(*pattern, raw, self.cache)?
             }
             ValueTest::Regex(pattern) => {
                 let value = query::decoded(raw);
-                self.patterns.is_match_of(*pattern, value, self.cache)
+                self.patterns.is_match_of(*pattern, value, self.cache)?
             }
-        })
+        };
+        Ok(Some(is_met))
     }
 }
 

@@ -7,18 +7,30 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use xds::model::{MatchMemory, Matcher, Pattern};
+use xds::model::{MatchMemory, MatchWork, Matcher, Pattern, WorkExceeded};
 
-use crate::limits::REGEX_CACHE_BYTES;
+use crate::limits::{REGEX_CACHE_BYTES, REGEX_STEPS_PER_REQUEST};
 
 /// A shard's working memory for the regular expressions of all its routers and their successors.
 ///
 /// It grows as expressions are used, up to a limit in bytes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RegexCache {
     searches: Searches,
     /// A text that has to be assembled before matching.
     text: Vec<u8>,
+    /// What the searches of the current request may still cost.
+    work: MatchWork,
+}
+
+impl Default for RegexCache {
+    fn default() -> Self {
+        Self {
+            searches: Searches::default(),
+            text: Vec::new(),
+            work: MatchWork::of(REGEX_STEPS_PER_REQUEST),
+        }
+    }
 }
 
 impl RegexCache {
@@ -32,6 +44,17 @@ impl RegexCache {
     #[must_use]
     pub fn search_bytes(&self) -> usize {
         self.searches.bytes
+    }
+
+    /// Steps that searches have taken since a selection began.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        REGEX_STEPS_PER_REQUEST - self.work.left()
+    }
+
+    /// Begins a selection, whose searches share the work of a request.
+    pub(super) fn begin(&mut self) {
+        self.work = MatchWork::of(REGEX_STEPS_PER_REQUEST);
     }
 }
 
@@ -50,18 +73,23 @@ struct Search {
 }
 
 impl Searches {
-    fn is_match(&mut self, matcher: &Matcher, text: &[u8]) -> bool {
+    fn is_match(
+        &mut self,
+        matcher: &Matcher,
+        text: &[u8],
+        work: &mut MatchWork,
+    ) -> Result<bool, WorkExceeded> {
         if !text.starts_with(matcher.prefix()) {
-            return false;
+            return Ok(false);
         }
         let search = match self.by_id.entry(matcher.id()) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let memory = matcher.memory();
+                let memory = matcher.memory(work)?;
                 entry.insert(Search { memory, bytes: 0 })
             }
         };
-        let is_match = matcher.is_match(text, &mut search.memory);
+        let is_match = matcher.is_match(text, &mut search.memory, work);
         let bytes = search.memory.bytes();
         self.bytes = self.bytes - search.bytes + bytes;
         search.bytes = bytes;
@@ -103,8 +131,14 @@ pub(super) struct Patterns(Box<[Pattern]>);
 
 impl Patterns {
     /// Whether the pattern matches the whole text.
-    pub(super) fn is_match(&self, id: PatternId, text: &[u8], cache: &mut RegexCache) -> bool {
-        cache.searches.is_match(self.0[id.0].matcher(), text)
+    pub(super) fn is_match(
+        &self,
+        id: PatternId,
+        text: &[u8],
+        cache: &mut RegexCache,
+    ) -> Result<bool, WorkExceeded> {
+        let matcher = self.0[id.0].matcher();
+        cache.searches.is_match(matcher, text, &mut cache.work)
     }
 
     /// Whether the pattern matches the whole text of the bytes.
@@ -113,14 +147,16 @@ impl Patterns {
         id: PatternId,
         text: impl Iterator<Item = u8>,
         cache: &mut RegexCache,
-    ) -> bool {
+    ) -> Result<bool, WorkExceeded> {
         let RegexCache {
             searches,
             text: whole,
+            work,
         } = cache;
         whole.clear();
         whole.extend(text);
-        searches.is_match(self.0[id.0].matcher(), whole)
+        work.take(whole.len())?;
+        searches.is_match(self.0[id.0].matcher(), whole, work)
     }
 }
 
@@ -174,7 +210,8 @@ mod tests {
         let mut cache = RegexCache::new();
         let mut largest = 0;
         for id in &ids {
-            assert!(!patterns.is_match(*id, &text, &mut cache));
+            cache.begin();
+            let _ = patterns.is_match(*id, &text, &mut cache);
             largest = largest.max(cache.search_bytes());
             assert!(cache.search_bytes() <= REGEX_CACHE_BYTES);
             let held = cache.searches.by_id.values();

@@ -6,6 +6,8 @@
 
 use std::ops::{ControlFlow, Range};
 
+use xds::model::WorkExceeded;
+
 use super::condition::Mismatch;
 use super::hash::Hash;
 use super::host::{Coverage, Kind, Level, hash_exact, longest_wildcard, suffixes};
@@ -72,22 +74,27 @@ pub struct Selected {
 impl Router {
     /// The rule for a request, if one matches. Allocates only when `cache` meets a regular
     /// expression for the first time.
-    #[must_use]
+    ///
+    /// # Errors
+    /// The regular expressions of the candidates take more work with the request than
+    /// [`REGEX_STEPS_PER_REQUEST`](crate::limits::REGEX_STEPS_PER_REQUEST). Whether they match is not
+    /// known, so no candidate after them is taken: it may be less protected.
     pub fn select<H: HeaderLookup>(
         &self,
         request: &RequestView<'_, H>,
         cache: &mut RegexCache,
-    ) -> Option<Selected> {
-        let mut selected = None;
+    ) -> Result<Option<Selected>, WorkExceeded> {
+        let mut selected = Ok(None);
         let _ = self.walk(request, cache, |candidate, prefix_len, verdict| {
-            if verdict.is_err() {
-                return ControlFlow::Continue(());
-            }
-            selected = Some(Selected {
-                route: candidate.route,
-                match_index: candidate.match_index,
-                prefix_len,
-            });
+            selected = match verdict {
+                Err(Mismatch::NotCompared) => Err(WorkExceeded),
+                Err(_) => return ControlFlow::Continue(()),
+                Ok(()) => Ok(Some(Selected {
+                    route: candidate.route,
+                    match_index: candidate.match_index,
+                    prefix_len,
+                })),
+            };
             ControlFlow::Break(())
         });
         selected
@@ -101,6 +108,7 @@ impl Router {
         cache: &mut RegexCache,
         mut visit: impl FnMut(&'r Candidate, usize, Result<(), Mismatch<'r>>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
+        cache.begin();
         let mut all = |matches: &'r Matches, range: Range<usize>, prefix_len| {
             let mut matcher = Matcher::new(request, &matches.names, &matches.patterns, cache);
             matches.candidates[range].iter().try_for_each(|candidate| {

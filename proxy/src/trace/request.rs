@@ -183,6 +183,9 @@ fn why(mismatch: Mismatch<'_>) -> String {
     match mismatch {
         Mismatch::Host => "the host differs".to_owned(),
         Mismatch::Path => "the path differs".to_owned(),
+        Mismatch::NotCompared => {
+            "not compared: regular expressions take more work than a request may".to_owned()
+        }
         Mismatch::Method(method) => format!("the method is not {method}"),
         Mismatch::HeaderMissing(name) => format!("there is no header {name}"),
         Mismatch::HeaderValue(name) => format!("the header {name} has another value"),

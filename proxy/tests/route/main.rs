@@ -7,5 +7,6 @@ mod differential;
 mod explain;
 #[path = "../../fuzz/checks/route_match.rs"]
 mod route_match;
+mod work;
 
 use route_match::rules;

@@ -57,6 +57,7 @@ mod largest_limits;
 mod late_shard;
 mod listeners;
 mod long_responses;
+mod match_work;
 mod metrics;
 mod mirrors;
 mod overload;

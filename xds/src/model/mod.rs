@@ -52,7 +52,9 @@ pub use key::{
 };
 pub use listener::{Listener, ListenerProtocol};
 pub use matching::{HeaderMatch, HttpMatch, InvalidPath, PathMatch, QueryMatch, StringMatch};
-pub use pattern::{InvalidPattern, MatchMemory, Matcher, Pattern, PatternBudget};
+pub use pattern::{
+    InvalidPattern, MatchMemory, MatchWork, Matcher, Pattern, PatternBudget, WorkExceeded,
+};
 pub use policy::{
     AccessLog, AccessLogFilter, Ejection, EscapedSlash, Limits, LogFormat, PathOptions, Policy,
     PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint,

@@ -39,7 +39,8 @@ fn rule<'a>(snapshot: &'a Snapshot, host: &str, path: &str) -> Option<&'a Rule> 
         method: b"GET",
         headers: &HeaderMap::new(),
     };
-    let selected = listener.router.select(&view, &mut RegexCache::default())?;
+    let selected = listener.router.select(&view, &mut RegexCache::default());
+    let selected = selected.expect("little work")?;
     listener.rules.get(selected.route as usize)
 }
 

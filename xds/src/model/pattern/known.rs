@@ -140,6 +140,7 @@ const MAX_UNUSED_BYTES: usize = 4 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use super::super::MatchWork;
     use super::*;
 
     #[test]
@@ -190,7 +191,9 @@ mod tests {
         let mut known = Known::default();
         let pattern = known.pattern("/d[0-9]+", Purpose::Match).expect("valid");
         let matcher = pattern.0.matcher.get().expect("it is compiled");
-        assert!(matcher.is_match(b"/d1", &mut matcher.memory()));
+        let work = &mut MatchWork::of(10_000);
+        let mut memory = matcher.memory(work).expect("enough work");
+        assert_eq!(matcher.is_match(b"/d1", &mut memory, work), Ok(true));
         let checked = known.pattern("/e[0-9]+", Purpose::Check).expect("valid");
         assert!(checked.0.matcher.get().is_none(), "a controller keeps none");
     }

@@ -2,17 +2,19 @@
 //!
 //! Only whether a whole text matches is asked, so one lazily built automaton is enough: neither
 //! captures nor a reverse automaton, which would double the size. When its memory is full, the
-//! automaton forgets its states and goes on, at the speed of a simulation.
+//! automaton forgets its states and goes on, at the speed of a simulation. Searches take from a
+//! [`MatchWork`] what they cost.
 
 use std::mem::size_of;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use regex_automata::hybrid::dfa::{self, DFA};
 use regex_automata::nfa::thompson::pikevm::{self, PikeVM};
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 use regex_automata::{Anchored, Input};
 use regex_syntax::hir::Hir;
 
+use super::automaton::{Automaton, AutomatonMemory};
+use super::work::{Costs, MatchWork, STEPS_PER_MEMORY, WorkExceeded};
 use super::{InvalidPattern, Pattern, syntax};
 
 /// A compiled expression.
@@ -27,9 +29,9 @@ pub struct Matcher {
 
 #[derive(Debug)]
 enum Engine {
-    Lazy(Box<DFA>),
+    Lazy(Box<Automaton>),
     /// For Unicode word boundaries, which the automaton does not support.
-    Simulation(PikeVM),
+    Simulation(Box<(PikeVM, Costs)>),
 }
 
 /// The memory for searches of one [`Matcher`], which grows with the texts that it has seen.
@@ -38,7 +40,7 @@ pub struct MatchMemory(Memory);
 
 #[derive(Debug)]
 enum Memory {
-    Lazy(Box<dfa::Cache>),
+    Lazy(Box<AutomatonMemory>),
     Simulation(Box<pikevm::Cache>),
 }
 
@@ -48,7 +50,7 @@ pub(super) struct Measured {
     /// What it takes, in bytes.
     pub(super) bytes: usize,
     prefix: Box<[u8]>,
-    nfa: NFA,
+    pub(super) nfa: NFA,
 }
 
 /// Compiles an expression.
@@ -57,7 +59,7 @@ pub(super) fn measure(text: &str) -> Result<Measured, InvalidPattern> {
     let prefix = syntax::literal_prefix(&parsed).into();
     let too_large = || InvalidPattern::TooLarge(text.into());
     let nfa = automaton(&syntax::anchored(parsed)).ok_or_else(too_large)?;
-    let bytes = nfa.memory_usage() + size_of::<(Matcher, DFA)>() + text.len();
+    let bytes = nfa.memory_usage() + size_of::<(Matcher, Automaton)>() + text.len();
     if bytes > Pattern::MAX_COMPILED_BYTES {
         return Err(too_large());
     }
@@ -109,43 +111,59 @@ impl Matcher {
     }
 
     /// New memory for searches.
-    #[must_use]
-    pub fn memory(&self) -> MatchMemory {
-        MatchMemory(match &self.engine {
-            Engine::Lazy(dfa) => Memory::Lazy(Box::new(dfa.create_cache())),
-            Engine::Simulation(vm) => Memory::Simulation(Box::new(vm.create_cache())),
-        })
+    ///
+    /// # Errors
+    /// It takes more work than is left.
+    pub fn memory(&self, work: &mut MatchWork) -> Result<MatchMemory, WorkExceeded> {
+        work.take(self.costs().visit_all() + STEPS_PER_MEMORY)?;
+        Ok(MatchMemory(match &self.engine {
+            Engine::Lazy(automaton) => Memory::Lazy(Box::new(automaton.memory())),
+            Engine::Simulation(engine) => Memory::Simulation(Box::new(engine.0.create_cache())),
+        }))
     }
 
     /// Whether it matches the whole text. `memory` is that of this matcher.
-    #[must_use]
-    pub fn is_match(&self, text: &[u8], memory: &mut MatchMemory) -> bool {
-        let input = Input::new(text).anchored(Anchored::Yes).earliest(true);
+    ///
+    /// # Errors
+    /// It takes more work than is left, so nothing is known.
+    pub fn is_match(
+        &self,
+        text: &[u8],
+        memory: &mut MatchMemory,
+        work: &mut MatchWork,
+    ) -> Result<bool, WorkExceeded> {
         match (&self.engine, &mut memory.0) {
-            (Engine::Lazy(dfa), Memory::Lazy(cache)) => {
-                let found = dfa.try_search_fwd(cache, &input);
-                debug_assert!(found.is_ok(), "it neither gives up nor has quit bytes");
-                found.is_ok_and(|end| end.is_some())
+            (Engine::Lazy(automaton), Memory::Lazy(memory)) => {
+                automaton.is_match(text, memory, work)
             }
-            (Engine::Simulation(vm), Memory::Simulation(cache)) => vm.is_match(cache, input),
+            (Engine::Simulation(engine), Memory::Simulation(cache)) => {
+                let (vm, costs) = &**engine;
+                work.take(costs.visit_all().saturating_mul(text.len() + 1))?;
+                let input = Input::new(text).anchored(Anchored::Yes).earliest(true);
+                Ok(vm.is_match(cache, input))
+            }
             (Engine::Lazy(_), Memory::Simulation(_)) | (Engine::Simulation(_), Memory::Lazy(_)) => {
                 unreachable!("the memory of another matcher")
             }
+        }
+    }
+
+    fn costs(&self) -> &Costs {
+        match &self.engine {
+            Engine::Lazy(automaton) => automaton.costs(),
+            Engine::Simulation(engine) => &engine.1,
         }
     }
 }
 
 impl Engine {
     fn of(nfa: NFA) -> Self {
-        let config = dfa::Config::new()
-            .cache_capacity(SEARCH_BYTES)
-            .skip_cache_capacity_check(true);
-        let mut builder = DFA::builder();
-        if let Ok(dfa) = builder.configure(config).build_from_nfa(nfa.clone()) {
-            return Self::Lazy(Box::new(dfa));
+        if let Some(automaton) = Automaton::of(&nfa) {
+            return Self::Lazy(Box::new(automaton));
         }
-        let vm = PikeVM::new_from_nfa(nfa);
-        Self::Simulation(vm.expect("an automaton without captures"))
+        let costs = Costs::of(&nfa, 0);
+        let vm = PikeVM::new_from_nfa(nfa).expect("an automaton without captures");
+        Self::Simulation(Box::new((vm, costs)))
     }
 }
 
@@ -154,7 +172,7 @@ impl MatchMemory {
     #[must_use]
     pub fn bytes(&self) -> usize {
         match &self.0 {
-            Memory::Lazy(cache) => size_of::<dfa::Cache>() + cache.memory_usage(),
+            Memory::Lazy(memory) => size_of::<AutomatonMemory>() + memory.bytes(),
             Memory::Simulation(cache) => size_of::<pikevm::Cache>() + cache.memory_usage(),
         }
     }
@@ -200,10 +218,6 @@ impl Drop for Taken {
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 static COMPILATIONS: AtomicU64 = AtomicU64::new(0);
-
-/// What the states of one automaton take at most, in bytes: 64 KiB; ordinary ones need 1 to 10. A
-/// large automaton takes what its fewest states need, up to about its own size.
-const SEARCH_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {

@@ -5,10 +5,12 @@
 //! [`PatternBudget`]. Texts that were compiled once are known (`known`): the same text is neither
 //! measured nor compiled twice.
 
+mod automaton;
 mod budget;
 mod known;
 mod matcher;
 mod syntax;
+mod work;
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -19,6 +21,7 @@ use thiserror::Error;
 
 pub use budget::PatternBudget;
 pub use matcher::{MatchMemory, Matcher};
+pub use work::{MatchWork, WorkExceeded};
 
 use matcher::{Measured, Room, Taken};
 
@@ -96,8 +99,8 @@ impl Pattern {
     /// The longest text: 1 KiB; longer ones are mistakes.
     pub const MAX_BYTES: usize = 1024;
     /// The largest compiled form of one expression: 64 KiB. Ordinary ones take 2 to 7 KiB, and
-    /// `[A-Za-z0-9+/=_-]{20,512}` takes 54 KiB. The time of a search can grow with it: 80 KiB take up
-    /// to half a second for a value of 16 KiB that was made for it.
+    /// `[A-Za-z0-9+/=_-]{20,512}` takes 54 KiB. The work of a search can grow with it, see
+    /// [`MatchWork`].
     pub const MAX_COMPILED_BYTES: usize = 64 * 1024;
     /// The largest sum of the compiled expressions in use by a process: 64 MiB, twice those of a
     /// Gateway, since the previous configuration stays until requests have left it.

@@ -1,9 +1,12 @@
-use super::{InvalidPattern, Pattern, PatternBudget};
+use super::{InvalidPattern, MatchWork, Pattern, PatternBudget};
 
 fn is_match(pattern: &str, text: impl AsRef<[u8]>) -> bool {
     let pattern = Pattern::parse(pattern).expect("a valid pattern");
     let matcher = pattern.matcher();
-    matcher.is_match(text.as_ref(), &mut matcher.memory())
+    let work = &mut MatchWork::of(u64::MAX);
+    let mut memory = matcher.memory(work).expect("enough work");
+    let is_match = matcher.is_match(text.as_ref(), &mut memory, work);
+    is_match.expect("enough work")
 }
 
 #[test]
@@ -75,12 +78,13 @@ fn a_pattern_is_refused_with_its_reason() {
 fn the_memory_of_searches_is_bounded() {
     // Each byte leads to a state of its own.
     let pattern = Pattern::parse("(a|b)*a(a|b){300}").expect("valid");
-    let (matcher, mut memory) = (pattern.matcher(), pattern.matcher().memory());
+    let (matcher, work) = (pattern.matcher(), &mut MatchWork::of(u64::MAX));
+    let mut memory = matcher.memory(work).expect("enough work");
     let text: Vec<u8> = (0..20_000_u32)
         .map(|at| b"ab"[usize::from(at.wrapping_mul(2_654_435_761) >> 13 & 1 == 0)])
         .collect();
     for start in 0..4 {
-        let _ = matcher.is_match(&text[start..], &mut memory);
+        let _ = matcher.is_match(&text[start..], &mut memory, work);
         let bytes = memory.bytes();
         assert!((1 << 10..100 << 10).contains(&bytes), "{bytes}");
     }
