@@ -36,9 +36,11 @@ pub const H2_READS_PER_POLL: u32 = 4;
 pub const H2_HEADS_PER_TURN: usize = 16;
 /// `RST_STREAM` frames per second from a client: 100, more than any legitimate use.
 pub const H2_RESETS_PER_SECOND: u32 = 100;
-/// Streams over which a client's resets are measured: of 500, half may be reset.
-pub const H2_RESET_SAMPLE: u32 = 500;
-/// Streams of one connection that the gateway resets for errors of the peer: 500 (CVE-2025-8671).
+/// Streams over which a peer is judged, since a connection carries any number of them: of 500, half may be
+/// reset by a client, and half by the gateway for its errors.
+pub const H2_SAMPLE: u32 = 500;
+/// Resets by the gateway for errors of the peer, of streams that may be older than the sample, until the
+/// sample ends: 500 (CVE-2025-8671).
 pub const H2_LOCAL_RESETS: u32 = 500;
 /// PING frames per second, besides one after each DATA frame sent: 100.
 pub const H2_PINGS_PER_SECOND: u32 = 100;
@@ -47,7 +49,7 @@ pub const H2_SETTINGS_PER_SECOND: u32 = 50;
 /// CONTINUATION frames per head besides its last one: 5, as many as the `h2` crate accepts; the largest
 /// head fits into four in all (CVE-2024-27316).
 pub const H2_CONTINUATIONS: u32 = 5;
-/// Empty DATA frames without `END_STREAM`, per connection: 100.
+/// Empty DATA frames without `END_STREAM` for each such sample of streams: 100.
 pub const H2_EMPTY_DATA: u32 = 100;
 /// Unprompted `WINDOW_UPDATE` and PRIORITY frames, each: 100.
 pub const H2_FREE_FRAMES: u64 = 100;

@@ -138,6 +138,21 @@ on_both_drivers! {
         assert_eq!(peer.next_of(HEADERS).status(), Some(200));
     }
 
+    /// Each ends its request with `RST_STREAM`, which is not an error of the client.
+    fn a_connection_gets_any_number_of_early_responses_in_http_2(driver) {
+        const REQUESTS: u32 = 600;
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).limits("requestBodyBytes: 1000").start();
+        let mut peer = Peer::client(gateway.address());
+        let mut fields = request("POST");
+        fields.push(("content-length", "1500000"));
+        for nth in 0..REQUESTS {
+            peer.sends(frame(HEADERS, END_HEADERS, nth * 2 + 1, &block(&fields)));
+            assert_eq!(peer.next_of(HEADERS).status(), Some(413));
+            assert_eq!(peer.next_of(RST_STREAM).code(), Some(0));
+        }
+    }
+
     fn a_local_error_response_does_not_wait_for_the_body(driver) {
         let origin = origin();
         let gateway = gateway(driver)

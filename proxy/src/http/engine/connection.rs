@@ -419,7 +419,7 @@ impl Connection {
     /// Writes `RST_STREAM`, and counts it.
     fn write_reset(&mut self, id: u32, code: Code) {
         self.write_control(|out| frame::write_reset(out, id, code));
-        if let Err(abuse) = self.guard.own_reset() {
+        if let Err(abuse) = self.guard.own_reset(code) {
             self.abuse = Some(abuse);
         }
     }

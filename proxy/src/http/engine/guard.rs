@@ -6,10 +6,11 @@
 
 use std::time::Duration;
 
+use super::error::Code;
 use crate::http::h2::guard::{Abuse, Peer};
 use crate::limits::{
     H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_PER_STREAM, H2_LOCAL_RESETS,
-    H2_PINGS_PER_SECOND, H2_RESET_SAMPLE, H2_RESETS_PER_SECOND, H2_SETTINGS_PER_FRAME,
+    H2_PINGS_PER_SECOND, H2_RESETS_PER_SECOND, H2_SAMPLE, H2_SETTINGS_PER_FRAME,
     H2_SETTINGS_PER_SECOND,
 };
 
@@ -20,9 +21,11 @@ pub(super) struct Guard {
     resets: Rate,
     pings: Rate,
     settings: Rate,
+    /// Streams that we have reset for errors of the peer, in the current sample.
     own_resets: u32,
     /// CONTINUATION frames of the current block, without its last one.
     continuations: u32,
+    /// Empty DATA frames in the current sample.
     empty_data: u32,
     window_updates: u64,
     priorities: u64,
@@ -86,20 +89,20 @@ impl Guard {
         }
     }
 
-    /// A stream was opened, by either side. Of a sample of those of a client, half may be reset.
+    /// A stream was opened, by either side. A connection carries any number of them, so its peer is judged
+    /// by samples: of each, half may be reset by either side, and the other counts start over with it.
     pub(super) fn opened(&mut self) -> Result<(), Abuse> {
         self.streams = self.streams.saturating_add(1);
-        if self.peer == Peer::Server {
-            return Ok(());
-        }
         self.sampled = self.sampled.saturating_add(1);
-        if self.sampled < H2_RESET_SAMPLE {
+        if self.sampled < H2_SAMPLE {
             return Ok(());
         }
-        let few = self.cut_short < H2_RESET_SAMPLE / 2;
         self.sampled = 0;
-        self.cut_short = 0;
-        within(few, Abuse::PrematureResets)
+        self.empty_data = 0;
+        let cut_short = std::mem::take(&mut self.cut_short);
+        let own_resets = std::mem::take(&mut self.own_resets);
+        within(cut_short < H2_SAMPLE / 2, Abuse::PrematureResets)?;
+        within(own_resets < H2_SAMPLE / 2, Abuse::OwnResets)
     }
 
     /// HEADERS begins a block.
@@ -164,9 +167,9 @@ impl Guard {
         self.data_since_ping = true;
     }
 
-    /// We have reset a stream for an error of the peer.
-    pub(super) fn own_reset(&mut self) -> Result<(), Abuse> {
-        if self.peer == Peer::Server {
+    /// We have reset a stream. `NO_ERROR` is how an early response ends its request (RFC 9113 section 8.1).
+    pub(super) fn own_reset(&mut self, code: Code) -> Result<(), Abuse> {
+        if self.peer == Peer::Server || code == Code::NO_ERROR {
             return Ok(());
         }
         self.own_resets = self.own_resets.saturating_add(1);

@@ -10,7 +10,7 @@ use super::frame::{FrameHead, Frames, Kind, PaddedFrame, Part};
 use super::heads::Heads;
 use crate::limits::{
     H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_PER_STREAM, H2_LOCAL_RESETS,
-    H2_PINGS_PER_SECOND, H2_RESET_SAMPLE, H2_RESETS_PER_SECOND, H2_SETTINGS_PER_SECOND,
+    H2_PINGS_PER_SECOND, H2_RESETS_PER_SECOND, H2_SAMPLE, H2_SETTINGS_PER_SECOND,
     H2_WATCHED_STREAMS,
 };
 use crate::names::causes;
@@ -62,9 +62,13 @@ struct Counts {
     resets: Rate,
     pings: Rate,
     settings: Rate,
+    /// Streams that we have reset for errors of the peer, in the current sample.
     own_resets: u32,
+    /// Whether the frame being sent is a reset whose code is zero so far.
+    is_resetting: bool,
     /// CONTINUATION frames of the current head, without its last one; `None` between heads.
     continuations: Option<u32>,
+    /// Empty DATA frames in the current sample.
     empty_data: u32,
     window_updates: u64,
     priorities: u64,
@@ -153,7 +157,10 @@ impl Guard {
         let Self {
             peer, sent, counts, ..
         } = self;
-        sent.feed(bytes, |found| counts.sent(*peer, found.head))
+        sent.feed_with_payload(bytes, |part| match part {
+            Part::Frame(found) => counts.sent(*peer, found.head),
+            Part::Payload(bytes) => counts.sent_payload(bytes),
+        })
     }
 
     /// Whether the path of a stream's head has a fragment, which the `h2` crate cuts off; true only
@@ -271,7 +278,7 @@ impl Counts {
         if self.open.len() < H2_WATCHED_STREAMS {
             self.open.push(head.stream);
         }
-        self.check_resets()
+        self.begin_stream()
     }
 
     fn continue_head(&mut self, head: FrameHead) -> Result<(), Abuse> {
@@ -294,19 +301,23 @@ impl Counts {
         within(self.resets.allows(now, H2_RESETS_PER_SECOND), Abuse::Resets)
     }
 
-    /// Of a sample of streams, half may be reset.
-    fn check_resets(&mut self) -> Result<(), Abuse> {
+    /// Counts a stream. A connection carries any number of them, so its peer is judged by samples: of each,
+    /// half may be reset by either side, and the other counts start over with it.
+    fn begin_stream(&mut self) -> Result<(), Abuse> {
         self.sampled = self.sampled.saturating_add(1);
-        if self.sampled < H2_RESET_SAMPLE {
+        if self.sampled < H2_SAMPLE {
             return Ok(());
         }
-        let few = self.cut_short < H2_RESET_SAMPLE / 2;
         self.sampled = 0;
-        self.cut_short = 0;
-        within(few, Abuse::PrematureResets)
+        self.empty_data = 0;
+        let cut_short = std::mem::take(&mut self.cut_short);
+        let own_resets = std::mem::take(&mut self.own_resets);
+        within(cut_short < H2_SAMPLE / 2, Abuse::PrematureResets)?;
+        within(own_resets < H2_SAMPLE / 2, Abuse::OwnResets)
     }
 
     fn sent(&mut self, peer: Peer, head: FrameHead) -> Result<(), Abuse> {
+        self.is_resetting = false;
         match head.kind {
             Kind::Data => {
                 self.data_sent = self.data_sent.saturating_add(1);
@@ -315,11 +326,11 @@ impl Counts {
             Kind::Headers if peer == Peer::Server && head.stream > self.last_stream => {
                 self.last_stream = head.stream;
                 self.streams = self.streams.saturating_add(1);
+                return self.begin_stream();
             }
             Kind::Reset if peer == Peer::Client => {
                 self.close(head.stream);
-                self.own_resets = self.own_resets.saturating_add(1);
-                return within(self.own_resets <= H2_LOCAL_RESETS, Abuse::OwnResets);
+                self.is_resetting = true;
             }
             _ => {}
         }
@@ -327,6 +338,17 @@ impl Counts {
             self.close(head.stream);
         }
         Ok(())
+    }
+
+    /// A reset counts unless its code is `NO_ERROR`: that is how an early response ends its request (RFC
+    /// 9113 section 8.1).
+    fn sent_payload(&mut self, bytes: &[u8]) -> Result<(), Abuse> {
+        if !self.is_resetting || bytes.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        self.is_resetting = false;
+        self.own_resets = self.own_resets.saturating_add(1);
+        within(self.own_resets <= H2_LOCAL_RESETS, Abuse::OwnResets)
     }
 
     /// Whether a stream had no complete response yet.

@@ -1,9 +1,10 @@
 use std::time::Duration;
 
 use super::{Abuse, Answer, Guard, Peer};
+use crate::http::engine::error::Code;
 use crate::limits::{
     H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_PER_STREAM, H2_LOCAL_RESETS,
-    H2_PINGS_PER_SECOND, H2_RESET_SAMPLE, H2_RESETS_PER_SECOND, H2_SETTINGS_PER_FRAME,
+    H2_PINGS_PER_SECOND, H2_RESETS_PER_SECOND, H2_SAMPLE, H2_SETTINGS_PER_FRAME,
     H2_SETTINGS_PER_SECOND,
 };
 
@@ -45,7 +46,7 @@ fn each_kind_of_frame_has_its_limit() {
     assert_eq!(updates, (H2_FREE_FRAMES, Abuse::WindowUpdates));
     let priorities = accepted(|| g.priority());
     assert_eq!(priorities, (H2_FREE_FRAMES, Abuse::Priorities));
-    let own = accepted(|| g.own_reset());
+    let own = accepted(|| g.own_reset(Code::CANCEL));
     assert_eq!(own, (H2_LOCAL_RESETS.into(), Abuse::OwnResets));
 }
 
@@ -90,7 +91,7 @@ fn every_data_frame_sent_permits_one_ping() {
 /// each hundred. Returns how many streams were accepted.
 fn accepted_with_resets(cut_short: u32) -> u32 {
     let mut guard = guard();
-    for nth in 0..4 * H2_RESET_SAMPLE {
+    for nth in 0..4 * H2_SAMPLE {
         let now = START + Duration::from_secs(u64::from(nth / 100));
         if guard.opened().is_err() {
             return nth;
@@ -102,14 +103,14 @@ fn accepted_with_resets(cut_short: u32) -> u32 {
         };
         assert_eq!(guard.reset(answer, now), Ok(()));
     }
-    4 * H2_RESET_SAMPLE
+    4 * H2_SAMPLE
 }
 
 #[test]
 fn resets_of_more_than_half_of_the_streams_are_abuse() {
-    assert_eq!(accepted_with_resets(0), 4 * H2_RESET_SAMPLE);
-    assert_eq!(accepted_with_resets(49), 4 * H2_RESET_SAMPLE);
-    assert!(accepted_with_resets(51) <= H2_RESET_SAMPLE);
+    assert_eq!(accepted_with_resets(0), 4 * H2_SAMPLE);
+    assert_eq!(accepted_with_resets(49), 4 * H2_SAMPLE);
+    assert!(accepted_with_resets(51) <= H2_SAMPLE);
 }
 
 #[test]
@@ -118,6 +119,47 @@ fn a_server_may_refuse_streams_and_cause_resets() {
     for _ in 0..10 * H2_LOCAL_RESETS {
         assert_eq!(guard.opened(), Ok(()));
         assert_eq!(guard.reset(Answer::Missing, START), Ok(()));
-        assert_eq!(guard.own_reset(), Ok(()));
+        assert_eq!(guard.own_reset(Code::CANCEL), Ok(()));
+    }
+}
+
+#[test]
+fn a_client_with_many_streams_may_send_empty_data_and_cause_some_resets() {
+    let mut guard = guard();
+    for nth in 0..20 * H2_SAMPLE {
+        assert_eq!(guard.opened(), Ok(()));
+        if nth % 10 == 0 {
+            assert_eq!(guard.empty_data(), Ok(()));
+            assert_eq!(guard.own_reset(Code::PROTOCOL_ERROR), Ok(()));
+        }
+    }
+    let mut opened = 0;
+    let abuse = loop {
+        if let Err(abuse) = guard.opened() {
+            break abuse;
+        }
+        opened += 1;
+        assert_eq!(guard.own_reset(Code::PROTOCOL_ERROR), Ok(()));
+    };
+    assert!(opened <= H2_SAMPLE, "{opened}");
+    assert_eq!(abuse, Abuse::OwnResets);
+}
+
+#[test]
+fn a_server_with_many_streams_may_send_empty_data() {
+    let mut guard = Guard::against(Peer::Server);
+    for nth in 0..20 * H2_SAMPLE {
+        assert_eq!(guard.opened(), Ok(()));
+        if nth % 10 == 0 {
+            assert_eq!(guard.empty_data(), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn early_responses_are_not_resets_that_the_peer_caused() {
+    let mut guard = guard();
+    for _ in 0..10 * H2_LOCAL_RESETS {
+        assert_eq!(guard.own_reset(Code::NO_ERROR), Ok(()));
     }
 }

@@ -4,7 +4,7 @@ use super::{Abuse, Guard, Peer};
 use crate::http::h2::frame::PREFACE;
 use crate::limits::{
     H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_PER_STREAM, H2_LOCAL_RESETS,
-    H2_PINGS_PER_SECOND, H2_RESET_SAMPLE, H2_RESETS_PER_SECOND, H2_SETTINGS_PER_SECOND,
+    H2_PINGS_PER_SECOND, H2_RESETS_PER_SECOND, H2_SAMPLE, H2_SETTINGS_PER_SECOND,
 };
 
 const START: Duration = Duration::from_secs(7);
@@ -16,6 +16,10 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(&stream.to_be_bytes());
     bytes.extend_from_slice(payload);
     bytes
+}
+
+fn reset(stream: u32, code: u8) -> Vec<u8> {
+    frame(3, 0, stream, &[0, 0, 0, code])
 }
 
 fn guard_after_preface() -> Guard {
@@ -126,7 +130,7 @@ fn data_and_streams_raise_the_budget_of_window_updates() {
 /// each hundred. Returns how many streams were accepted.
 fn accepted_with_resets(cut_short: u32) -> u32 {
     let mut guard = guard_after_preface();
-    for nth in 0..4 * H2_RESET_SAMPLE {
+    for nth in 0..4 * H2_SAMPLE {
         let stream = nth * 2 + 1;
         let now = START + Duration::from_secs(u64::from(nth / 100));
         if guard.received(&frame(1, 5, stream, b""), now).is_err() {
@@ -138,21 +142,21 @@ fn accepted_with_resets(cut_short: u32) -> u32 {
         // A reset after the response wastes no work.
         assert_eq!(guard.received(&frame(3, 0, stream, &[0; 4]), now), Ok(()));
     }
-    4 * H2_RESET_SAMPLE
+    4 * H2_SAMPLE
 }
 
 #[test]
 fn resets_of_more_than_half_of_the_streams_are_abuse() {
-    assert_eq!(accepted_with_resets(0), 4 * H2_RESET_SAMPLE);
-    assert_eq!(accepted_with_resets(49), 4 * H2_RESET_SAMPLE);
-    assert!(accepted_with_resets(51) <= H2_RESET_SAMPLE);
+    assert_eq!(accepted_with_resets(0), 4 * H2_SAMPLE);
+    assert_eq!(accepted_with_resets(49), 4 * H2_SAMPLE);
+    assert!(accepted_with_resets(51) <= H2_SAMPLE);
 }
 
 #[test]
 fn resets_caused_by_the_peer_are_limited_per_connection() {
     let mut guard = guard_after_preface();
     let mut count = 0;
-    while guard.sent(&frame(3, 0, 1, &[0; 4])).is_ok() {
+    while guard.sent(&reset(1, 8)).is_ok() {
         count += 1;
     }
     assert_eq!(count, H2_LOCAL_RESETS);
@@ -204,5 +208,55 @@ fn a_frame_lasts_until_its_last_byte() {
         assert_eq!(guard.received(&[*byte], START), Ok(()));
         let ends = [12, frames.len() - 1].contains(&number);
         assert_eq!(guard.is_within_frame(), !ends, "{number}");
+    }
+}
+
+#[test]
+fn a_client_with_many_streams_may_send_empty_data_and_cause_some_resets() {
+    let mut guard = guard_after_preface();
+    for nth in 0..20 * H2_SAMPLE {
+        let stream = nth * 2 + 1;
+        assert_eq!(guard.received(&frame(1, 4, stream, b""), START), Ok(()));
+        if nth % 10 == 0 {
+            assert_eq!(guard.received(&frame(0, 0, stream, b""), START), Ok(()));
+            assert_eq!(guard.sent(&reset(stream, 1)), Ok(()));
+        }
+    }
+    let first = 20 * H2_SAMPLE;
+    let mut nth = first;
+    let abuse = loop {
+        let stream = nth * 2 + 1;
+        if let Err(abuse) = guard.received(&frame(1, 5, stream, b""), START) {
+            break abuse;
+        }
+        assert_eq!(guard.sent(&reset(stream, 1)), Ok(()));
+        nth += 1;
+    };
+    assert!(nth - first <= H2_SAMPLE, "{nth}");
+    assert_eq!(abuse, Abuse::OwnResets);
+}
+
+#[test]
+fn a_server_with_many_streams_may_send_empty_data() {
+    let mut guard = Guard::against(Peer::Server);
+    assert_eq!(guard.sent(PREFACE), Ok(()));
+    for nth in 0..20 * H2_SAMPLE {
+        let stream = nth * 2 + 1;
+        assert_eq!(guard.sent(&frame(1, 5, stream, b"")), Ok(()));
+        if nth % 10 == 0 {
+            assert_eq!(guard.received(&frame(0, 0, stream, b""), START), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn early_responses_are_not_resets_that_the_peer_caused() {
+    let mut guard = guard_after_preface();
+    for nth in 0..10 * H2_LOCAL_RESETS {
+        // Written in two pieces, wherever they are divided.
+        let bytes = reset(nth * 2 + 1, 0);
+        let (one, other) = bytes.split_at(nth as usize % bytes.len());
+        assert_eq!(guard.sent(one), Ok(()));
+        assert_eq!(guard.sent(other), Ok(()));
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::http::h2::guard::Abuse;
 use crate::limits::{
     H2_CONTINUATIONS, H2_CONTROL_BYTES, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_PER_STREAM,
-    H2_HEADS_PER_TURN, H2_LOCAL_RESETS, H2_PINGS_PER_SECOND, H2_RESET_SAMPLE, H2_RESETS_PER_SECOND,
+    H2_HEADS_PER_TURN, H2_LOCAL_RESETS, H2_PINGS_PER_SECOND, H2_RESETS_PER_SECOND, H2_SAMPLE,
     H2_SETTINGS_PER_SECOND,
 };
 
@@ -115,7 +115,7 @@ fn slow_resets_of_unanswered_streams_are_abuse() {
             Err(error) => break (side.connection.highest / 2 + 1, error),
         }
     };
-    assert_abuse(found, H2_RESET_SAMPLE, Abuse::PrematureResets);
+    assert_abuse(found, H2_SAMPLE, Abuse::PrematureResets);
 }
 
 #[test]
