@@ -8,6 +8,7 @@ use xds::model::HeaderEdit;
 
 use super::mutation::without;
 use crate::http::grammar::is_equivalent;
+use crate::http::grpc::is_grpc;
 use crate::http::h1::encode::field;
 use crate::http::h2::trailers::pairs;
 use crate::http::hop_by_hop::{REGENERATED, known_with_underscores};
@@ -78,6 +79,10 @@ impl HeaderEdits {
         if self.is_empty() {
             return;
         }
+        let of_grpc = pairs(lines)
+            .any(|(name, value)| name.eq_ignore_ascii_case(CONTENT_TYPE) && is_grpc(value));
+        let is_meaning =
+            |name: &[u8]| is_meaning(name) || of_grpc && name.eq_ignore_ascii_case(CONTENT_TYPE);
         let is_there = |name: &[u8]| {
             pairs(lines).any(|(line, _)| line.eq_ignore_ascii_case(name) && is_meaning(name))
         };
@@ -153,6 +158,10 @@ fn is_meaning(name: &[u8]) -> bool {
     ];
     names.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
+
+/// Says that the status of a gRPC call is in its trailers, or in the head without a body. A client takes any
+/// other value for a failure of HTTP.
+const CONTENT_TYPE: &[u8] = b"content-type";
 
 /// The gateway writes its own into every response that it generates.
 const DATE: &[u8] = b"date";

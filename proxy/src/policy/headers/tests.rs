@@ -222,3 +222,22 @@ fn edits_of_local_responses_keep_what_gives_them_their_meaning() {
     HeaderEdits::default().edit_local(&mut lines);
     assert_eq!(lines, b"x-gone: 1\r\n");
 }
+
+/// A client of gRPC takes any other content type for a failure of HTTP, and does not read the status.
+#[test]
+fn edits_of_local_responses_keep_the_content_type_of_grpc() {
+    let set = edit(&[("content-type", "text/html")], &[], &[]);
+    let remove = edit(&[], &[], &["content-type"]);
+    for edits in [set, remove] {
+        let edits = HeaderEdits::compose(&[Some(&edits)]);
+        for (line, stays) in [
+            ("Content-Type: application/grpc\r\n", true),
+            ("content-type: application/grpc+proto\r\n", true),
+            ("content-type: text/plain\r\n", false),
+        ] {
+            let mut lines = line.as_bytes().to_vec();
+            edits.edit_local(&mut lines);
+            assert_eq!(lines == line.as_bytes(), stays, "{line}");
+        }
+    }
+}
