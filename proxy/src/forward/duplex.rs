@@ -11,7 +11,6 @@ use crate::limits::WHEEL_TICK;
 use crate::shard::deadline::{Deadline, Expiry};
 use crate::upstream::both_ways::first_until_second;
 use crate::upstream::pool::Connection;
-use crate::upstream::retry::Replay;
 
 use super::attempt::{Attempt, AttemptEnd};
 use super::download::{Download, ResponseEnd};
@@ -48,7 +47,7 @@ pub(super) async fn run(
     // HTTP/2, whose streams are not used again.
     let is_received = upload.whole;
     let (mut request, mut response) = exchange.sides(attempt);
-    let uploaded = UploadResult::begin(upload.replay());
+    let uploaded = UploadResult::begin(upload.begin_attempt());
     let result = {
         let sending = async {
             let sent = upload.send(&relay, &mut request, &uploaded.replays).await;
@@ -67,8 +66,8 @@ pub(super) async fn run(
             }
             let length = head?;
             let replays = &uploaded.replays;
-            download.report_result(&mut response, replays.replay.get())?;
-            replays.is_settled.set(true);
+            download.report_result(&mut response, replays.replay())?;
+            replays.settle();
             let done = || is_received || uploaded.done.get();
             download
                 .respond(length, &mut response, shard, done)
@@ -82,7 +81,9 @@ pub(super) async fn run(
         .await
     };
     exchange.record.bytes_in = upload.moved.payload;
-    uploaded.conclude(result)
+    let result = uploaded.conclude(result);
+    upload.end_attempt(uploaded.replays);
+    result
 }
 
 /// The result of the request body.
@@ -96,14 +97,11 @@ struct UploadResult {
 }
 
 impl UploadResult {
-    fn begin(replay: Replay) -> Self {
+    fn begin(replays: ReplayState) -> Self {
         Self {
             done: Cell::new(false),
             failure: Cell::new(None),
-            replays: ReplayState {
-                replay: Cell::new(replay),
-                is_settled: Cell::new(false),
-            },
+            replays,
             has_response: Cell::new(false),
         }
     }

@@ -1,6 +1,6 @@
 //! Transfers the request body to the backend.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 
 use crate::channel::Channel;
 use crate::channel::relay::{OutgoingFraming, Relay, RelayError, Segment, Tap, Transferred};
@@ -33,6 +33,7 @@ pub(crate) struct Upload {
     pub(crate) whole: bool,
     pub(crate) outward: OutgoingFraming,
     pub(crate) moved: Transferred,
+    /// Between attempts; during one, it belongs to the [`ReplayState`].
     kept: ReplayCopy,
     mirrors: Vec<Feed>,
     /// Whether 100 Continue was sent, or was not needed.
@@ -48,8 +49,20 @@ enum ReplayCopy {
     SoFar(Kept),
     /// The whole body, which was received before.
     Whole(Buffer),
-    /// Incomplete: more was sent than may be kept.
+    /// The same, while it is sent.
+    InUse,
+    /// Incomplete, since more was sent than may be kept; or not needed any more.
     Lost,
+}
+
+impl ReplayCopy {
+    /// Whether the request can be sent again.
+    fn replay(&self) -> Replay {
+        match self {
+            Self::Lost => Replay::Impossible,
+            Self::NotStarted | Self::SoFar(_) | Self::Whole(_) | Self::InUse => Replay::Possible,
+        }
+    }
 }
 
 impl Upload {
@@ -131,12 +144,20 @@ impl Upload {
 
     /// Whether the request can be sent again.
     pub(crate) fn replay(&self) -> Replay {
-        match self.kept {
-            ReplayCopy::Lost => Replay::Impossible,
-            ReplayCopy::NotStarted | ReplayCopy::SoFar(_) | ReplayCopy::Whole(_) => {
-                Replay::Possible
-            }
-        }
+        self.kept.replay()
+    }
+
+    /// Lends the copy to an attempt, which gives it [back](Self::end_attempt).
+    pub(crate) fn begin_attempt(&mut self) -> ReplayState {
+        ReplayState(RefCell::new(std::mem::replace(
+            &mut self.kept,
+            ReplayCopy::Lost,
+        )))
+    }
+
+    /// Takes the copy back, if there still is one.
+    pub(crate) fn end_attempt(&mut self, replays: ReplayState) {
+        self.kept = replays.0.into_inner();
     }
 
     /// Sends head and body: a complete body at once, any other while it is received.
@@ -204,15 +225,7 @@ impl Upload {
         first.done = decoder.is_done();
         let pending = !first.payload.is_empty() || !first.done;
         self.moved = Transferred::default();
-        let mut copy = match &mut self.kept {
-            ReplayCopy::SoFar(kept) if !kept.is_empty() => Some(kept.to_buffer()),
-            _ => None,
-        };
-        let kept = match (&mut self.kept, &mut copy) {
-            (ReplayCopy::Whole(kept), _) if !kept.is_empty() => Some(kept),
-            (_, copy) => copy.as_mut(),
-        };
-        if let Some(kept) = kept {
+        if let Some(mut kept) = replays.take_bytes() {
             let done = !pending;
             let length = kept.len();
             let all = Decoded {
@@ -220,10 +233,13 @@ impl Upload {
                 consumed: length,
                 done,
             };
-            let (segment, sent) = relay.send(out, kept, decoder, all, &mut self.moved).await;
+            let (segment, sent) = relay
+                .send(out, &mut kept, decoder, all, &mut self.moved)
+                .await;
             // Framing is not kept.
             kept.consume(segment.front);
             kept.truncate(length);
+            replays.return_bytes(kept);
             sent?;
             if done {
                 self.mirrors.drain(..).for_each(|mut feed| feed.end());
@@ -231,7 +247,6 @@ impl Upload {
             }
         }
         let mut taps = Taps {
-            kept: &mut self.kept,
             mirrors: &mut self.mirrors,
             replays,
         };
@@ -261,37 +276,74 @@ impl Upload {
     }
 }
 
-/// What the response needs to know about the copy of the request's body, and decides about it.
-pub(crate) struct ReplayState {
+/// The copy of a request's body during an attempt, of which the response decides whether it is needed.
+pub(crate) struct ReplayState(RefCell<ReplayCopy>);
+
+impl ReplayState {
     /// Whether everything sent so far is kept.
-    pub(crate) replay: Cell<Replay>,
-    /// Whether the response is passed on, so that the request is not sent again.
-    pub(crate) is_settled: Cell<bool>,
+    pub(crate) fn replay(&self) -> Replay {
+        self.0.borrow().replay()
+    }
+
+    /// The response is passed on, so that the request is not sent again: drops the copy, which may be as
+    /// large as a body can be, before a response that may last for long.
+    pub(crate) fn settle(&self) {
+        self.0.replace(ReplayCopy::Lost);
+    }
+
+    /// The bytes that earlier attempts sent or received, to send them again.
+    fn take_bytes(&self) -> Option<Buffer> {
+        let mut copy = self.0.borrow_mut();
+        match &*copy {
+            ReplayCopy::SoFar(kept) if !kept.is_empty() => Some(kept.to_buffer()),
+            ReplayCopy::Whole(kept) if !kept.is_empty() => {
+                match std::mem::replace(&mut *copy, ReplayCopy::InUse) {
+                    ReplayCopy::Whole(kept) => Some(kept),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Keeps the bytes again, unless they are kept elsewhere or not needed any more.
+    fn return_bytes(&self, bytes: Buffer) {
+        let mut copy = self.0.borrow_mut();
+        if matches!(*copy, ReplayCopy::InUse) {
+            *copy = ReplayCopy::Whole(bytes);
+        }
+    }
+
+    /// Keeps bytes that are sent for the first time.
+    fn keep(&self, bytes: &[u8]) {
+        let mut copy = self.0.borrow_mut();
+        let is_kept = match &mut *copy {
+            ReplayCopy::SoFar(kept) => {
+                let fits = kept.len() + bytes.len() <= BUFFER_BYTES;
+                if fits {
+                    kept.append(bytes);
+                }
+                fits
+            }
+            ReplayCopy::NotStarted
+            | ReplayCopy::Whole(_)
+            | ReplayCopy::InUse
+            | ReplayCopy::Lost => bytes.is_empty(),
+        };
+        if !is_kept {
+            *copy = ReplayCopy::Lost;
+        }
+    }
 }
 
 struct Taps<'a> {
-    kept: &'a mut ReplayCopy,
     mirrors: &'a mut Vec<Feed>,
     replays: &'a ReplayState,
 }
 
 impl Tap for Taps<'_> {
     fn payload(&mut self, bytes: &[u8]) {
-        let kept = match self.kept {
-            ReplayCopy::SoFar(kept) => {
-                let fits = kept.len() + bytes.len() <= BUFFER_BYTES;
-                let keeps = fits && !self.replays.is_settled.get();
-                if keeps {
-                    kept.append(bytes);
-                }
-                keeps
-            }
-            ReplayCopy::NotStarted | ReplayCopy::Whole(_) | ReplayCopy::Lost => bytes.is_empty(),
-        };
-        if !kept {
-            *self.kept = ReplayCopy::Lost;
-            self.replays.replay.set(Replay::Impossible);
-        }
+        self.replays.keep(bytes);
         self.mirrors.iter_mut().for_each(|feed| feed.more(bytes));
     }
 }
@@ -318,6 +370,44 @@ impl RelayError {
             Self::SenderStalled | Self::TooSlow => FailureKind::ResponseTimeout.into(),
             Self::ReceiverGone => FailureKind::ClientGone.into(),
             Self::ReceiverStalled => FailureKind::ClientStalled.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::{ReplayCopy, ReplayState};
+    use crate::memory::{BufferPool, Kept};
+    use crate::upstream::retry::Replay;
+
+    #[test]
+    fn the_copy_of_a_body_is_dropped_once_its_response_is_passed_on() {
+        let pool = Rc::new(BufferPool::default());
+        let replays = ReplayState(RefCell::new(ReplayCopy::SoFar(Kept::new(&pool))));
+        replays.keep(&[1; 1000]);
+        assert!(pool.lent() >= 1000, "{}", pool.lent());
+        assert_eq!(replays.replay(), Replay::Possible);
+        replays.settle();
+        replays.keep(&[2; 1000]);
+        assert_eq!((pool.lent(), replays.replay()), (0, Replay::Impossible));
+    }
+
+    #[test]
+    fn a_whole_body_is_dropped_after_it_was_sent_if_its_response_is_passed_on() {
+        let pool = Rc::new(BufferPool::default());
+        for is_settled in [false, true] {
+            let whole = ReplayCopy::Whole(pool.holding(&[1; 1000]));
+            let replays = ReplayState(RefCell::new(whole));
+            let sent = replays.take_bytes().expect("the body");
+            assert_eq!(replays.replay(), Replay::Possible);
+            if is_settled {
+                replays.settle();
+            }
+            replays.return_bytes(sent);
+            assert_eq!(pool.lent() == 0, is_settled);
         }
     }
 }
