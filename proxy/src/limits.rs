@@ -177,6 +177,10 @@ pub const REST_OF_REQUEST_BYTES_PER_TURN: usize = 1024 * KIB;
 /// Of the clients that a shard has room for, one in 4 may be such a one; beyond that, the oldest of them
 /// is closed.
 pub const LINGERING_SHARE: usize = 4;
+/// Of the clients that a shard has room for, one in 4 may have closed its sending side and wait for a
+/// response; beyond that, the one that has waited longest counts as gone. It may be gone indeed, and holds
+/// a connection to an endpoint.
+pub const HALF_CLOSED_SHARE: usize = 4;
 /// Interval of keepalive probes to a client that has closed its sending side, and the idle time before
 /// the first: 5 s, so that one whose host is gone does not wait for `half_close_timeout`.
 pub const HALF_CLOSED_PROBE_INTERVAL: Duration = Duration::from_secs(5);

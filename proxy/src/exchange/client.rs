@@ -142,7 +142,10 @@ impl Client {
     /// response announces the close.
     pub(crate) fn has_last_request(&mut self, shard: &Shard) -> bool {
         self.retires_at = shard.now();
-        self.stream.liveness() == Liveness::Readable
+        matches!(
+            self.stream.liveness(),
+            Liveness::Readable | Liveness::Ending
+        )
     }
 
     /// Whether a header or handshake precedes its first request, or bytes are proxied instead.

@@ -170,7 +170,7 @@ impl ConnectionOutcome {
     pub(crate) fn close(stream: &Channel) -> Self {
         match stream.liveness() {
             Liveness::Quiet => Self::End(NextStep::Close),
-            Liveness::Readable | Liveness::HalfClosed | Liveness::Gone => {
+            Liveness::Readable | Liveness::Ending | Liveness::HalfClosed | Liveness::Gone => {
                 Self::End(NextStep::Linger)
             }
         }

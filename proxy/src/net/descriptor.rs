@@ -23,6 +23,8 @@ pub enum Liveness {
     Quiet,
     /// Open, with bytes that can be read.
     Readable,
+    /// The peer has closed its direction behind bytes that can be read.
+    Ending,
     /// The peer has closed its direction, without a TLS alert, and may still read.
     HalfClosed,
     /// Closed by the peer, or failed.
@@ -39,10 +41,19 @@ pub(crate) fn liveness(fd: RawFd) -> Liveness {
     match recv(socket, &mut bytes, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
         Ok((_, 0)) if has_failed(fd) => Liveness::Gone,
         Ok((_, 0)) => Liveness::HalfClosed,
-        Ok(((bytes, _), _)) if is_close_alert(bytes) && has_ended(fd) => Liveness::Gone,
-        Ok(_) => Liveness::Readable,
+        Ok(((bytes, _), _)) => liveness_behind(bytes, events(fd)),
         Err(Errno::WOULDBLOCK | Errno::INTR) => Liveness::Quiet,
         Err(_) => Liveness::Gone,
+    }
+}
+
+/// The liveness of a socket from which bytes can be read, of which these are the first.
+fn liveness_behind(bytes: &[u8], events: libc::c_short) -> Liveness {
+    match events {
+        events if events & FAILED != 0 => Liveness::Gone,
+        events if events & libc::POLLRDHUP == 0 => Liveness::Readable,
+        _ if is_close_alert(bytes) => Liveness::Gone,
+        _ => Liveness::Ending,
     }
 }
 
@@ -92,14 +103,9 @@ fn is_close_alert(bytes: &[u8]) -> bool {
         if record.len() == usize::from(*length) && bytes.len() <= CLOSE_ALERT_BYTES)
 }
 
-/// Whether the peer has closed its direction, even if bytes are available.
-fn has_ended(fd: RawFd) -> bool {
-    events(fd) & libc::POLLRDHUP != 0
-}
-
 /// Whether the connection was reset. After the peer's end, recv(2) does not tell.
 fn has_failed(fd: RawFd) -> bool {
-    events(fd) & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0
+    events(fd) & FAILED != 0
 }
 
 fn events(fd: RawFd) -> libc::c_short {
@@ -155,6 +161,9 @@ pub(crate) fn drop_available(fd: RawFd, max: usize) -> io::Result<Option<usize>>
 /// Offset of `tcpi_bytes_acked` in the kernel's `struct tcp_info` (Linux 4.1); libc's ends before
 /// it.
 const ACKED_AT: usize = 120;
+
+/// Events of a connection that is over in both directions.
+const FAILED: libc::c_short = libc::POLLERR | libc::POLLHUP | libc::POLLNVAL;
 
 /// Length of a sealed alert: 24 bytes in TLS 1.3, up to 31 in TLS 1.2.
 const CLOSE_ALERT_BYTES: usize = 31;

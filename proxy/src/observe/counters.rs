@@ -390,6 +390,8 @@ pub struct ShardCounters {
     pub accept_paused: Counter,
     /// Open client connections of the shard.
     pub clients: Gauge,
+    /// Those of them that are closed in their sending direction and wait for a response.
+    pub half_closed: Gauge,
     /// The shard's thread and its CPU time.
     pub thread: ThreadClock,
 }

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::Shard;
+use super::half_closed::{HalfClosed, HalfClosedPlace};
 use super::stall::Stall;
 use super::waiting::WaitingHandle;
 use super::wheel::{Handle, Tick};
@@ -19,7 +20,6 @@ use crate::net::{CancelHandle, Canceller, Liveness};
 use crate::shard::cutoff::Cutoff;
 
 /// The action at a deadline.
-#[derive(Clone)]
 pub(crate) enum Expiry {
     /// Shut down the receiving direction; a response can still be sent.
     StopReading,
@@ -41,8 +41,8 @@ pub(crate) enum Expiry {
         other: Cutoff,
         /// Interval of the checks.
         again: Duration,
-        /// When a check found that the peer had closed its direction.
-        half_closed: Option<Tick>,
+        /// Its place among the half-closed ones, once a check found that it had closed its direction.
+        half_closed: Option<HalfClosedPlace>,
     },
 }
 
@@ -153,7 +153,8 @@ impl Deadline {
     pub(crate) fn check_peer(&self) {
         let mut expiry = self.state.expiry.replace(Expiry::Disconnect);
         if matches!(expiry, Expiry::Watch { .. }) {
-            self.state.carry_out(&mut expiry, self.shard.now());
+            let (now, half_closed) = (self.shard.now(), &self.shard.half_closed);
+            self.state.carry_out(&mut expiry, now, half_closed);
         }
         self.state.expiry.set(expiry);
     }
@@ -238,14 +239,33 @@ impl ArmedDeadline {
     }
 
     /// Performs the action. Returns when to check again, if at all.
-    pub(crate) fn expire(&self, now: Tick) -> Option<Duration> {
+    pub(crate) fn expire(
+        self: &Rc<Self>,
+        now: Tick,
+        half_closed: &Rc<HalfClosed>,
+    ) -> Option<Duration> {
         let mut expiry = self.expiry.replace(Expiry::Disconnect);
-        let again = self.carry_out(&mut expiry, now);
+        let again = self.carry_out(&mut expiry, now, half_closed);
         self.expiry.set(expiry);
         again
     }
 
-    fn carry_out(&self, expiry: &mut Expiry, now: Tick) -> Option<Duration> {
+    /// The watched peer counts as gone.
+    pub(super) fn end_watch(&self) {
+        let expiry = self.expiry.replace(Expiry::Disconnect);
+        if let Expiry::Watch { other, .. } = &expiry {
+            other.disconnect();
+            self.expired.set(true);
+        }
+        self.expiry.set(expiry);
+    }
+
+    fn carry_out(
+        self: &Rc<Self>,
+        expiry: &mut Expiry,
+        now: Tick,
+        half_closed_clients: &Rc<HalfClosed>,
+    ) -> Option<Duration> {
         match expiry {
             Expiry::StopReading => self.cutoff.stop_reading(),
             Expiry::Disconnect => self.cutoff.disconnect(),
@@ -268,7 +288,18 @@ impl ArmedDeadline {
                 again,
                 half_closed,
             } => {
-                if let Some(left) = self.watched_peer_may_stay(half_closed, now) {
+                if self.expired.get() {
+                    // It counts as gone already, and its task is about to notice.
+                    return None;
+                }
+                let since = || {
+                    let place = half_closed.get_or_insert_with(|| {
+                        self.cutoff.probe();
+                        half_closed_clients.enter(self, now)
+                    });
+                    place.since()
+                };
+                if let Some(left) = self.watched_peer_may_stay(since, now) {
                     return Some(left.min(*again));
                 }
                 other.disconnect();
@@ -279,16 +310,17 @@ impl ArmedDeadline {
     }
 
     /// For how long the watched peer may stay as it is; `None` if it is gone.
-    fn watched_peer_may_stay(&self, half_closed: &mut Option<Tick>, now: Tick) -> Option<Duration> {
+    /// `half_closed` returns since when it is half-closed.
+    fn watched_peer_may_stay(
+        &self,
+        half_closed: impl FnOnce() -> Tick,
+        now: Tick,
+    ) -> Option<Duration> {
         match self.cutoff.liveness() {
             Liveness::Quiet | Liveness::Readable => Some(Duration::MAX),
-            Liveness::HalfClosed => {
+            Liveness::HalfClosed | Liveness::Ending => {
                 let ticks = self.half_close.get()?;
-                let since = *half_closed.get_or_insert_with(|| {
-                    self.cutoff.probe();
-                    now
-                });
-                let left = (WHEEL_TICK * ticks.get()).saturating_sub(now.since(since));
+                let left = (WHEEL_TICK * ticks.get()).saturating_sub(now.since(half_closed()));
                 (!left.is_zero()).then_some(left)
             }
             Liveness::Gone => None,

@@ -10,6 +10,7 @@ pub(crate) mod cutoff;
 pub(crate) mod deadline;
 pub(crate) mod drain;
 pub(crate) mod fence;
+pub(crate) mod half_closed;
 pub mod inbox;
 pub(crate) mod lingering;
 mod options;
@@ -45,6 +46,7 @@ use crate::observe::shed::ShedCause;
 
 use self::deadline::ArmedDeadline;
 use self::drain::Draining;
+use self::half_closed::HalfClosed;
 use self::lingering::Lingering;
 use self::overload::{Overload, Pressure};
 use self::peers::Peers;
@@ -71,6 +73,8 @@ pub(crate) struct Shard {
     pub(crate) waiting: WaitingConnections,
     /// Client connections that receive the rest of a request after its response.
     pub(crate) lingering: Lingering,
+    /// Client connections that are closed in one direction and wait for a response.
+    pub(crate) half_closed: Rc<HalfClosed>,
     pub(crate) buffers: Rc<BufferPool>,
     pub(crate) pipes: Pipes,
     pub(crate) wheel: RefCell<Wheel<Rc<ArmedDeadline>>>,
@@ -110,6 +114,7 @@ impl Shard {
             clients: Registry::default(),
             waiting: WaitingConnections::default(),
             lingering: Lingering::default(),
+            half_closed: Rc::default(),
             buffers: Rc::default(),
             pipes: Pipes::default(),
             wheel: RefCell::new(Wheel::new(Tick::default())),
@@ -195,7 +200,8 @@ impl Shard {
         self.tick.set(tick);
         let mut wheel = self.wheel.borrow_mut();
         wheel.advance(tick, |armed| {
-            armed.expire(tick).map(|after| tick.after(after))
+            let again = armed.expire(tick, &self.half_closed);
+            again.map(|after| tick.after(after))
         });
         tick
     }
@@ -283,10 +289,14 @@ impl Shard {
         // A client needs at most one upstream connection, so half always suffices for both.
         let reserved = reserved.min(self.descriptors / 2);
         self.room.set(self.descriptors - reserved);
+        self.half_closed.set_room(self.room());
         if self.pressure() >= Pressure::CloseIdle {
-            self.clients
-                .close_idle_since(|since| since.after(OVERLOAD_KEEP_ALIVE) <= self.now());
+            let is_long_ago = |since: Tick| since.after(OVERLOAD_KEEP_ALIVE) <= self.now();
+            self.clients.close_idle_since(is_long_ago);
+            self.half_closed.end_since(is_long_ago);
         }
+        let half_closed = self.half_closed.count() as u64;
+        self.counters.half_closed.set(half_closed);
     }
 }
 

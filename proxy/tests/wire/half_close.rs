@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::metrics::waits_for_count;
 use crate::support::pki::authority;
 use crate::support::{Gate, Reply, gateway, on_both_drivers, origin, tls};
 
@@ -62,6 +63,61 @@ on_both_drivers! {
         origin.waits_for_hangup();
         assert!(begun.elapsed() >= Duration::from_millis(900), "after {:?}", begun.elapsed());
         client.expects_end();
+    }
+
+    /// The socket can be read until the byte is, which may only happen after the response.
+    fn a_byte_behind_the_request_does_not_hide_the_end(driver) {
+        let origin = origin().replies(Reply::at_once().reads_the_body().stalls());
+        let gateway = gateway(driver).routes_to(&origin)
+            .limits("responseHeadTimeout: 1h, halfCloseTimeout: 1s").start();
+        let mut client = gateway.client();
+        client.posts("/", "body");
+        origin.waits_for_complete(1);
+        client.sends("G").finishes();
+        origin.waits_for_hangup();
+        client.expects_end();
+    }
+
+    fn a_request_behind_the_first_is_answered_after_the_end(driver) {
+        let gate = Gate::default();
+        let slow = Reply::at_once().reads_the_body().waits_for(&gate)
+            .sends("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow");
+        let origin = origin().replies_once(slow);
+        let gateway = gateway(driver).routes_to(&origin).start();
+        let mut client = gateway.client();
+        client.posts("/", "body");
+        origin.waits_for_complete(1);
+        client.gets("/next").finishes();
+        // Several checks whether the client is there.
+        client.expects_silence_for(Duration::from_millis(500));
+        gate.open();
+        assert_eq!(client.expects(200).text(), "slow");
+        client.expects(200);
+        client.expects_close();
+    }
+
+    /// A client that is gone looks the same until something is sent to it, and holds a connection to an
+    /// endpoint.
+    fn at_most_a_quarter_of_the_connections_may_be_half_closed(driver) {
+        let origin = origin().replies(Reply::at_once().reads_the_body().stalls());
+        // Without the files that a gateway keeps for itself, for its bind and for endpoints.
+        let room = 400 - 128 - 2 - 100;
+        let gateway = gateway(driver).routes_to(&origin).open_files(400)
+            .limits("upstreamConnections: 100, responseHeadTimeout: 1h, halfCloseTimeout: 1h")
+            .inspected().start();
+        let half_closed = || {
+            let mut client = gateway.client();
+            client.posts("/", "body").finishes();
+            client
+        };
+        let mut oldest = half_closed();
+        waits_for_count(&gateway, "gateway_shard_half_closed_connections", "", 1.0);
+        let share = room / 4;
+        let mut others: Vec<_> = (0..share).map(|_| half_closed()).collect();
+        oldest.expects_end();
+        waits_for_count(&gateway, "gateway_shard_half_closed_connections", "", f64::from(share));
+        others.iter_mut().for_each(|client| { client.expects_silence_for(Duration::ZERO); });
+        others.clear();
     }
 
     fn a_reset_after_the_end_is_a_disconnect(driver) {

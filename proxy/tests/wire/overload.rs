@@ -208,6 +208,25 @@ on_both_drivers! {
         gateway.waits_for_log("memory is no longer close to the limit");
     }
 
+    fn half_closed_clients_are_given_up_when_memory_is_short(driver) {
+        const LIMIT: usize = 1 << 30;
+        let cgroup = Cgroup::new(LIMIT);
+        cgroup.uses(LIMIT / 2);
+        let origin = origin().replies(Reply::at_once().reads_the_body().stalls());
+        let builder = gateway(driver)
+            .routes_to(&origin)
+            .limits("responseHeadTimeout: 1h, halfCloseTimeout: 1h");
+        let gateway = within(&cgroup, builder).start();
+        let (mut whole, mut half) = (gateway.client(), gateway.client());
+        whole.posts("/", "body");
+        half.posts("/", "body").finishes();
+        waits_for_count(&gateway, "gateway_shard_half_closed_connections", "", 1.0);
+        cgroup.uses(LIMIT / 100 * 87);
+        half.expects_end();
+        waits_for_count(&gateway, "gateway_shard_half_closed_connections", "", 0.0);
+        whole.expects_silence();
+    }
+
     fn mirrors_that_hang_are_dropped_before_requests_are_rejected(driver) {
         // Half of it is for buffers, and half of that for mirrors.
         let cgroup = Cgroup::new(64 << 20);

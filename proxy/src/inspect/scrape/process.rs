@@ -26,6 +26,12 @@ impl Scrape<'_> {
         for (labels, counters) in &shards {
             family.number(labels, counters.clients.value());
         }
+        let help = "Client connections of a shard that are closed in their sending direction and wait for a \
+                    response.";
+        let mut family = out.gauge("shard_half_closed_connections", help);
+        for (labels, counters) in &shards {
+            family.number(labels, counters.half_closed.value());
+        }
         let help = "CPU time of a shard's thread.";
         let mut family = out.counter("shard_cpu_seconds", help);
         for (labels, counters) in &shards {
