@@ -164,7 +164,8 @@ pub const SHARD_SLICE: Duration = Duration::from_micros(100);
 /// Bytes read and dropped at the end of an HTTP/2 connection, so that the client receives GOAWAY and not
 /// a reset: 64 KiB. An early response resets its stream alone.
 pub const LINGER_BYTES: usize = 64 * KIB;
-/// Time for reading them, and for other ends of a connection: 1 s.
+/// Time for reading them, and for other ends of a connection: 1 s. The rest of a request after an early
+/// response has no more either while a shard drains or is under pressure.
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for which a client may go on sending its request after a final response: 30 s, enough for 10
 /// MiB at 350 KB/s. Many clients read only once they have sent everything, and a reset would take the

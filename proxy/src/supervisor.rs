@@ -354,6 +354,12 @@ impl Shards {
             .sum()
     }
 
+    /// Number of them that already have their response, and send the rest of its request.
+    fn lingering_clients(&self) -> u64 {
+        let counters = self.0.counters.iter();
+        counters.map(|counters| counters.lingering.value()).sum()
+    }
+
     /// The counters of each shard.
     #[must_use]
     pub fn counters(&self) -> &[Arc<ShardCounters>] {

@@ -14,6 +14,7 @@ use crate::limits::{
     REST_OF_REQUEST_TIMEOUT,
 };
 use crate::net::{self, Stream};
+use crate::observe::counters::GaugeGuard;
 use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 use crate::shard::registry::ClientState;
@@ -104,12 +105,15 @@ async fn close(shard: &Shard, client: &Client) {
 
 /// Lets a final response arrive: closing with unread bytes would reset the connection, and the
 /// reset could overtake the response (RFC 9112 section 9.6). So the rest of the request is received and
-/// dropped, in limits: one connection may not stay forever, nor may too many.
+/// dropped, in limits: one connection may not stay forever, nor may too many, and while the shard drains or
+/// is under pressure it ends them after [`LINGER_TIMEOUT`].
 async fn linger(shard: &Shard, client: &Client) {
     let Channel::Socket(socket) = &client.stream else {
         return;
     };
-    let _place = shard.lingering.enter(socket.fd(), shard.room());
+    let (now, room) = (shard.now(), shard.room());
+    let _place = shard.lingering.enter(socket.fd(), room, now);
+    let _counted = GaugeGuard::new(&shard.counters.lingering);
     let until = shard.now().after(REST_OF_REQUEST_TIMEOUT);
     client
         .deadline

@@ -392,6 +392,8 @@ pub struct ShardCounters {
     pub clients: Gauge,
     /// Those of them that are closed in their sending direction and wait for a response.
     pub half_closed: Gauge,
+    /// Those of them that receive the rest of a request after its response.
+    pub lingering: Gauge,
     /// The shard's thread and its CPU time.
     pub thread: ThreadClock,
 }

@@ -35,7 +35,9 @@ use rand::rngs::SmallRng;
 
 use crate::config::{Published, Snapshot};
 use crate::http::h2::guard::{Abuse, Peer};
-use crate::limits::{ABUSE_LOG_PAUSE, BIND_DESCRIPTORS, OVERLOAD_KEEP_ALIVE, TRIM_AFTER};
+use crate::limits::{
+    ABUSE_LOG_PAUSE, BIND_DESCRIPTORS, LINGER_TIMEOUT, OVERLOAD_KEEP_ALIVE, TRIM_AFTER,
+};
 use crate::machine::driver::WaitMode;
 use crate::machine::memory::MemoryUse;
 use crate::memory::{self, BufferPool};
@@ -294,6 +296,10 @@ impl Shard {
             let is_long_ago = |since: Tick| since.after(OVERLOAD_KEEP_ALIVE) <= self.now();
             self.clients.close_idle_since(is_long_ago);
             self.half_closed.end_since(is_long_ago);
+        }
+        if self.draining.get() || self.pressure() >= Pressure::CloseSoon {
+            self.lingering
+                .close_since(|since| since.after(LINGER_TIMEOUT) <= self.now());
         }
         let half_closed = self.half_closed.count() as u64;
         self.counters.half_closed.set(half_closed);

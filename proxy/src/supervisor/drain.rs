@@ -53,7 +53,8 @@ fn exit_now(shards: &Shards) {
 /// Stops the shards and waits for them, except for stuck ones and after another request: the kernel
 /// frees their resources.
 fn stop(shards: &Shards, events: &Receiver<Event>) {
-    match shards.clients() {
+    // Those that linger have their response.
+    match shards.clients().saturating_sub(shards.lingering_clients()) {
         0 => info!("drained"),
         left => warn!(
             clients = left,

@@ -40,6 +40,24 @@ on_both_drivers! {
         assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
     }
 
+    fn a_client_that_sends_the_rest_of_its_request_is_not_waited_for(driver) {
+        // It would have 30 s, and 5 s between two pieces.
+        for deadline in ["4s", "500ms"] {
+            let origin = origin();
+            let mut gateway = gateway(driver)
+                .routes_to(&origin)
+                .limits("requestBodyBytes: 1000")
+                .argument("--drain-accept=100ms")
+                .argument(&format!("--drain-deadline={deadline}"))
+                .start();
+            let mut client = gateway.client();
+            client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1500000\r\n\r\nsome").expects(413);
+            gateway.signal(Signal::Term);
+            assert_eq!(gateway.waits_for_exit().code(), Some(0), "{}", gateway.log());
+            assert!(!gateway.log().contains("drain deadline exceeded"), "{}", gateway.log());
+        }
+    }
+
     fn a_request_that_waits_for_an_http_2_connection_is_served_during_the_drain(driver) {
         let (pod, (listener, address)) = (origin().replies(ok("served")), listener());
         let mut gateway = gateway(driver)

@@ -32,6 +32,12 @@ impl Scrape<'_> {
         for (labels, counters) in &shards {
             family.number(labels, counters.half_closed.value());
         }
+        let help =
+            "Client connections of a shard that receive the rest of a request after its response.";
+        let mut family = out.gauge("shard_lingering_connections", help);
+        for (labels, counters) in &shards {
+            family.number(labels, counters.lingering.value());
+        }
         let help = "CPU time of a shard's thread.";
         let mut family = out.counter("shard_cpu_seconds", help);
         for (labels, counters) in &shards {
