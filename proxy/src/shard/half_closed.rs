@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::collections::btree_map::OccupiedEntry;
 use std::rc::{Rc, Weak};
 
 use super::deadline::ArmedDeadline;
@@ -79,7 +80,7 @@ impl HalfClosed {
             let oldest = clients
                 .first_entry()
                 .filter(|oldest| which(oldest.get().since));
-            oldest.map(|oldest| oldest.remove())
+            oldest.map(OccupiedEntry::remove)
         };
         let Some(oldest) = oldest else {
             return false;

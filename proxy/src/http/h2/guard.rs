@@ -64,8 +64,7 @@ struct Counts {
     settings: Rate,
     /// Streams that we have reset for errors of the peer, in the current sample.
     own_resets: u32,
-    /// Whether the frame being sent is a reset whose code is zero so far.
-    is_resetting: bool,
+    sending: Sending,
     /// CONTINUATION frames of the current head, without its last one; `None` between heads.
     continuations: Option<u32>,
     /// Empty DATA frames in the current sample.
@@ -88,6 +87,15 @@ struct Counts {
     has_settings: bool,
     is_leaving: bool,
     heads: u64,
+}
+
+/// The frame being sent.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Sending {
+    #[default]
+    Other,
+    /// A reset whose code is zero so far.
+    Reset,
 }
 
 /// Events in the current second.
@@ -317,7 +325,7 @@ impl Counts {
     }
 
     fn sent(&mut self, peer: Peer, head: FrameHead) -> Result<(), Abuse> {
-        self.is_resetting = false;
+        self.sending = Sending::Other;
         match head.kind {
             Kind::Data => {
                 self.data_sent = self.data_sent.saturating_add(1);
@@ -330,7 +338,7 @@ impl Counts {
             }
             Kind::Reset if peer == Peer::Client => {
                 self.close(head.stream);
-                self.is_resetting = true;
+                self.sending = Sending::Reset;
             }
             _ => {}
         }
@@ -343,10 +351,10 @@ impl Counts {
     /// A reset counts unless its code is `NO_ERROR`: that is how an early response ends its request (RFC
     /// 9113 section 8.1).
     fn sent_payload(&mut self, bytes: &[u8]) -> Result<(), Abuse> {
-        if !self.is_resetting || bytes.iter().all(|byte| *byte == 0) {
+        if self.sending == Sending::Other || bytes.iter().all(|byte| *byte == 0) {
             return Ok(());
         }
-        self.is_resetting = false;
+        self.sending = Sending::Other;
         self.own_resets = self.own_resets.saturating_add(1);
         within(self.own_resets <= H2_LOCAL_RESETS, Abuse::OwnResets)
     }

@@ -22,22 +22,7 @@ impl Scrape<'_> {
             .enumerate()
             .map(|(id, it)| (shard(id), it))
             .collect();
-        let mut family = out.gauge("shard_connections", "Client connections of a shard.");
-        for (labels, counters) in &shards {
-            family.number(labels, counters.clients.value());
-        }
-        let help = "Client connections of a shard that are closed in their sending direction and wait for a \
-                    response.";
-        let mut family = out.gauge("shard_half_closed_connections", help);
-        for (labels, counters) in &shards {
-            family.number(labels, counters.half_closed.value());
-        }
-        let help =
-            "Client connections of a shard that receive the rest of a request after its response.";
-        let mut family = out.gauge("shard_lingering_connections", help);
-        for (labels, counters) in &shards {
-            family.number(labels, counters.lingering.value());
-        }
+        connections(&shards, out);
         let help = "CPU time of a shard's thread.";
         let mut family = out.counter("shard_cpu_seconds", help);
         for (labels, counters) in &shards {
@@ -99,6 +84,26 @@ impl Scrape<'_> {
         size("memory_resident_bytes", help, resident_memory());
         let help = "Memory of the machine.";
         size("memory_machine_bytes", help, Some(self.memory.machine()));
+    }
+}
+
+/// Client connections, and those of them in states that are bounded.
+fn connections(shards: &[(Labels, &Arc<ShardCounters>)], out: &mut Exposition) {
+    let mut family = out.gauge("shard_connections", "Client connections of a shard.");
+    for (labels, counters) in shards {
+        family.number(labels, counters.clients.value());
+    }
+    let help = "Client connections of a shard that are closed in their sending direction and wait for a \
+                response.";
+    let mut family = out.gauge("shard_half_closed_connections", help);
+    for (labels, counters) in shards {
+        family.number(labels, counters.half_closed.value());
+    }
+    let help =
+        "Client connections of a shard that receive the rest of a request after its response.";
+    let mut family = out.gauge("shard_lingering_connections", help);
+    for (labels, counters) in shards {
+        family.number(labels, counters.lingering.value());
     }
 }
 
