@@ -116,7 +116,9 @@ on_both_drivers! {
         let mut others: Vec<_> = (0..share).map(|_| half_closed()).collect();
         oldest.expects_end();
         waits_for_count(&gateway, "gateway_shard_half_closed_connections", "", f64::from(share));
-        others.iter_mut().for_each(|client| { client.expects_silence_for(Duration::from_millis(1)); });
+        for client in &mut others {
+            client.expects_silence_for(Duration::from_millis(1));
+        }
         others.clear();
     }
 

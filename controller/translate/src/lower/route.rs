@@ -148,9 +148,12 @@ impl ResolvedRoute {
         for candidate in &self.candidates {
             let known = costs.iter().position(|(it, _)| *it == candidate.gateway);
             let known = known.unwrap_or_else(|| {
-                let mut cost = RouteCost::default();
-                cost.rules = self.refusals.is_empty().then(Cost::default);
-                cost.closed.bytes = start_bytes;
+                let closed = Cost {
+                    bytes: start_bytes,
+                    ..Cost::default()
+                };
+                let rules = self.refusals.is_empty().then(Cost::default);
+                let cost = RouteCost { rules, closed };
                 costs.push((candidate.gateway.clone(), cost));
                 costs.len() - 1
             });

@@ -51,22 +51,7 @@ impl Unit for AttachedUnit {
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<AttachedRoute> {
         let route = reader.route(&self.0)?;
-        let mut closed: BTreeMap<&ListenerKey, Starts> = BTreeMap::new();
-        let outcomes: Vec<_> = { route.parents.iter() }
-            .map(|parent| {
-                let listeners = self.outcome(reader, route, parent)?;
-                match self.refusal(reader, route, parent) {
-                    None => Ok(listeners),
-                    Some((problem, starts)) => {
-                        let starts = starts.into_iter();
-                        closed.extend(
-                            starts.flat_map(|it| listeners.iter().map(move |at| (*at, it))),
-                        );
-                        Err(problem)
-                    }
-                }
-            })
-            .collect();
+        let (outcomes, closed) = self.outcomes(reader, route);
         let left = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok());
         let left: BTreeSet<&ListenerKey> = left.flatten().copied().collect();
         let candidates = route.candidates.iter().filter(|candidate| {
@@ -77,13 +62,7 @@ impl Unit for AttachedUnit {
         let (mut resources, mut with_sessions) = (Vec::new(), Vec::new());
         let mut users = BTreeSet::new();
         let mut gateways: BTreeMap<ObjectName, Gateways> = BTreeMap::new();
-        let closing = [Starts::Kept, Starts::LeftOut].map(|starts| {
-            let is_needed = closed.values().any(|it| *it == starts);
-            (
-                starts,
-                is_needed.then(|| route.closing_rule(starts)).flatten(),
-            )
-        });
+        let closing = closing_rules(route, &closed);
         for candidate in candidates.filter(|_| !route.templates.is_empty()) {
             let gateway = &candidate.gateway;
             if self.is_left_open(reader, route, gateway) {
@@ -175,15 +154,50 @@ impl State {
     }
 }
 
+/// The listeners that a route is attached to at a parent, or why it is to none.
+type ParentOutcome<'a> = Result<Vec<&'a ListenerKey>, Problem>;
+
+/// The rules that close a route, where they are needed: with literal starts of paths and without.
+fn closing_rules(
+    route: &ResolvedRoute,
+    closed: &BTreeMap<&ListenerKey, Starts>,
+) -> [(Starts, Option<Arc<Route>>); 2] {
+    [Starts::Kept, Starts::LeftOut].map(|starts| {
+        let is_needed = closed.values().any(|it| *it == starts);
+        let rule = is_needed.then(|| route.closing_rule(starts));
+        (starts, rule.flatten())
+    })
+}
+
 impl AttachedUnit {
     /// The listeners that are left of a parent, or why none is. A parent is lost with its last
     /// listener.
+    /// What became of the route at each of its parents, and the listeners where rules close it.
+    fn outcomes<'a>(
+        &self,
+        reader: &UnitReader<'a>,
+        route: &'a ResolvedRoute,
+    ) -> (Vec<ParentOutcome<'a>>, BTreeMap<&'a ListenerKey, Starts>) {
+        let mut closed = BTreeMap::new();
+        let outcomes = route.parents.iter().map(|parent| {
+            let listeners = self.outcome(reader, route, parent)?;
+            let Some((problem, starts)) = self.refusal(reader, route, parent) else {
+                return Ok(listeners);
+            };
+            if let Some(starts) = starts {
+                closed.extend(listeners.iter().map(|at| (*at, starts)));
+            }
+            Err(problem)
+        });
+        (outcomes.collect(), closed)
+    }
+
     fn outcome<'a>(
         &self,
         reader: &UnitReader<'a>,
         route: &ResolvedRoute,
         parent: &'a RouteParent,
-    ) -> Result<Vec<&'a ListenerKey>, Problem> {
+    ) -> ParentOutcome<'a> {
         let attachments = parent.attached.as_ref().map_err(|it| (**it).clone())?;
         let mut left = Vec::with_capacity(attachments.len());
         let mut lost = None;

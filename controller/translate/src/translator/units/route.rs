@@ -219,18 +219,7 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
     }
     let limits = &reader.options().budgets;
     let expressions = RouteExpressions::new(limits);
-    let rules = object.rules().iter().enumerate();
-    let rules = rules.map(|(index, rule)| {
-        let context = RuleContext {
-            reader,
-            from: Referrer::of::<T>(&name.namespace, T::CARRIES),
-            route: name,
-            expressions: &expressions,
-            index,
-        };
-        T::lower(&context, rule)
-    });
-    let rules: Vec<LoweredRule> = rules.collect();
+    let rules = lower_rules(reader, name, &**object, &expressions);
     let metadata = object.metadata();
     // Without any valid host name, it would close all hosts.
     let has_hosts = refusals.is_empty() || !hostnames.is_empty();
@@ -253,6 +242,26 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
     check_bytes(&bytes, &mut route, limits);
     route.take_rules(T::KIND, name, rules, &bytes);
     Some(route)
+}
+
+fn lower_rules<T: RouteObject>(
+    reader: &UnitReader<'_>,
+    name: &ObjectName,
+    object: &T,
+    expressions: &RouteExpressions,
+) -> Vec<LoweredRule> {
+    let rules = object.rules().iter().enumerate();
+    let rules = rules.map(|(index, rule)| {
+        let context = RuleContext {
+            reader,
+            from: Referrer::of::<T>(&name.namespace, T::CARRIES),
+            route: name,
+            expressions,
+            index,
+        };
+        T::lower(&context, rule)
+    });
+    rules.collect()
 }
 
 /// Refuses a route whose rules are too many in total.
