@@ -83,7 +83,7 @@ async fn nothing_is_published_while_a_core_kind_is_forbidden() {
 #[tokio::test(start_paused = true)]
 async fn a_previous_version_of_a_route_that_is_too_large_stays_only_if_it_was_published() {
     let mut large = route("a", "r", ("a", "gw"), "/");
-    let headers = (0..16).map(|it| json!({"name": format!("x-{it}"), "value": "x".repeat(4096)}));
+    let headers = (0..16).map(|it| json!({"name": format!("x-{it}"), "value": "x".repeat(2048)}));
     let headers: Value = headers.collect();
     let matches =
         (0..64).map(|it| json!({"path": {"value": format!("/{it}")}, "headers": headers}));
