@@ -11,8 +11,8 @@ use crate::support::frames::{
 };
 use crate::support::pki::{Authority, Credential, authority, subject};
 use crate::support::{
-    Client, Driver, Gateway, GatewayBuilder, MOMENT, Origin, TIMEOUT, client, echo_peer, gateway,
-    on_both_drivers, origin, tls, udp_peer,
+    Broken, Client, Driver, Gateway, GatewayBuilder, MOMENT, Origin, TIMEOUT, client, echo_peer,
+    gateway, on_both_drivers, origin, tls, udp_peer,
 };
 
 const HANDSHAKES: &str = "gateway_tls_handshakes_failed_total";
@@ -161,12 +161,12 @@ on_both_drivers! {
         gateway.rewrite(&documents.collect::<Vec<_>>().join("\n---\n"));
         gateway.waits_for_applied(2);
         gateway.waits_for_log("ResolvedRefs/InvalidCertificateRef: Secret default/web-0 does not exist: create it");
-        // No other listener uses that port, so it is closed.
-        gateway.waits_until_refused_on(gateway.https_address());
+        // Its port stays open, so that clients learn why by an alert.
+        let broken = gateway.tls_client(&tls(&ca, "a.test")).is_refused();
+        assert!(matches!(&broken, Broken::Tls(why) if why.contains("UnrecognisedName")), "{broken:?}");
         neighbour.sends(ASK).expects(200);
         gateway.rewrite(&yaml);
         gateway.waits_for_applied(3);
-        gateway.waits_until_listening_on(gateway.https_address());
         gateway.tls_client(&tls(&ca, "a.test")).sends(ASK).expects(200);
     }
 
