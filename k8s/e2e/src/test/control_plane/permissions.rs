@@ -39,6 +39,10 @@ const DEFINITION: &str = "xbackendtrafficpolicies.gateway.networking.x-k8s.io";
 /// The request for a definition whose kind the API server no longer serves.
 const GET_DEFINITION: &str = "get apiextensions.k8s.io/customresourcedefinitions";
 
+/// Permissions in the controller's namespace that it uses only by chance: a replica that becomes the leader
+/// deletes its report, which it has only if a proxy connected to it before.
+const UNUSED_OF_NAMESPACE: [&str; 1] = ["delete /configmaps"];
+
 /// Permissions as `VERB GROUP/RESOURCE`, or `VERB PATH`.
 type Permissions = BTreeSet<String>;
 
@@ -61,7 +65,8 @@ pub(in crate::test) async fn every_permission_is_used_and_none_is_missing(
     change_the_workload(scope).await?;
     let mut of_cluster = granted(&of_cluster);
     of_cluster.retain(|it| !UNUSED.contains(&&**it));
-    let of_namespace = granted(&role(scope, "role/controller").await?);
+    let mut of_namespace = granted(&role(scope, "role/controller").await?);
+    of_namespace.retain(|it| !UNUSED_OF_NAMESPACE.contains(&&**it));
     let mut unused = Vec::new();
     let found = scope.until("the controller to use every permission", async || {
         let Requests {
