@@ -121,8 +121,21 @@ on_both_drivers! {
         let gateway = route(builder, "tls", "other.example.com", "peer").start();
         assert_closed_without_alert(&gateway, WWW);
         gateway.waits_for_access_log("\"reason\":\"no_route\"");
-        assert_closed_without_alert(&gateway, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_closed_without_alert(&gateway, b"SSH-2.0-OpenSSH_10.0\r\n");
         assert_closed_without_alert(&gateway, b"\x16\x03\x01\x00\x04\x02\0\0\0");
+        assert_eq!(peer.taken(), 0);
+    }
+
+    fn plain_http_is_told_that_the_port_expects_tls(driver) {
+        let peer = naming_peer("yes");
+        let builder = passthrough_gateway(driver).backend("peer", &[peer.address()]);
+        let gateway = route(builder, "tls", "a.example.com", "peer").start();
+        let mut stream = connect(&gateway);
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("taken");
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).expect("an end in order");
+        let received = String::from_utf8(received).expect("text");
+        assert!(received.starts_with("HTTP/1.1 400 ") && received.contains("expects TLS"), "{received}");
         assert_eq!(peer.taken(), 0);
     }
 
