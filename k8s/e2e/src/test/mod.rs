@@ -31,7 +31,7 @@ use crate::args::TestArgs;
 use crate::home::Home;
 use crate::process::print_line;
 use control_plane::{
-    bad_input, external_auth, features, idp, inference, kinds, life, live_traffic, long,
+    bad_input, external_auth, features, hostile, idp, inference, kinds, life, live_traffic, long,
     permissions, tenancy, x_backends,
 };
 use runner::{Runner, TestCluster};
@@ -39,7 +39,7 @@ use scope::{Images, Scope};
 
 /// Timeout of a test on a busy machine, and of a long one.
 const TIMEOUT: Duration = Duration::from_mins(5);
-const LONG_TIMEOUT: Duration = Duration::from_mins(30);
+const LONG_TIMEOUT: Duration = Duration::from_mins(45);
 
 /// The requirements of a test: a cluster; from `TestCluster` on one of e2e's, from `Controller` on
 /// one with the controller.
@@ -155,6 +155,8 @@ const LONG_TESTS: &[Test] = tests! {
     Controller long::the_network_is_cut_for_minutes,
     Controller long::routes_change_a_thousand_times,
     Controller long::the_certificate_authority_is_replaced,
+    Controller hostile::a_quiet_tenant_does_not_notice_a_hostile_one,
+    Controller hostile::a_quiet_tenant_does_not_notice_a_hostile_one_for_half_an_hour,
     Controller long::ten_thousand_broken_routes_do_not_delay_other_gateways,
     Keycloak idp::keycloak_users_are_distinguished_by_their_group,
     Previous operator::a_release_is_upgraded_from_the_commit_before,

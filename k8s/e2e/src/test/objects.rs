@@ -74,13 +74,19 @@ impl Scope {
 
     /// The objects of a kind.
     pub(super) fn objects(&self, kind: &str) -> Result<Api<DynamicObject>> {
+        self.objects_of(kind).map(|(objects, _)| objects)
+    }
+
+    /// The objects of a kind, and the group and version that they are read in.
+    pub(super) fn objects_of(&self, kind: &str) -> Result<(Api<DynamicObject>, ApiResource)> {
         let resource = resource(kind)?;
-        Ok(match kind {
+        let objects = match kind {
             "ClusterTrustBundle" | "GatewayClass" | "Namespace" | "Node" => {
                 Api::all_with(self.client.clone(), &resource)
             }
             _ => Api::namespaced_with(self.client.clone(), &self.namespace, &resource),
-        })
+        };
+        Ok((objects, resource))
     }
 }
 
@@ -110,6 +116,7 @@ fn resource(kind: &str) -> Result<ApiResource> {
         }
         "Deployment" | "DaemonSet" => ("apps", "v1"),
         "HorizontalPodAutoscaler" => ("autoscaling", "v2"),
+        "EndpointSlice" => ("discovery.k8s.io", "v1"),
         "ClusterTrustBundle" => ("certificates.k8s.io", "v1"),
         "InferencePool" => ("inference.networking.k8s.io", "v1"),
         "Lease" => ("coordination.k8s.io", "v1"),

@@ -1,0 +1,304 @@
+//! The quiet tenant, and the observation of all that must stay as it is: its requests, the time
+//! that its changes take, its statuses, and the processes that serve it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use hyper::StatusCode;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
+
+use super::tenant::conditions;
+use crate::test::control_plane::edge_gateway::{EdgeGateway, HOST, address, until};
+use crate::test::control_plane::proxy::pods;
+use crate::test::control_plane::{ControlPlane, NAMESPACE};
+use crate::test::http::{self, Connection};
+use crate::test::manifests::{gateway, listener, route};
+use crate::test::scope::{self, Scope};
+
+/// The shared Gateways: with io_uring where the kernel has it, and with epoll.
+const GATEWAYS: [(&str, &str); 2] = [("edge", "Auto"), ("epoll", "Epoll")];
+
+/// Of the proxies' readiness and metrics, and of the controller's health and metrics.
+const PROXY_PORTS: [u16; 2] = [15_021, 15_020];
+const CONTROLLER_PORTS: [u16; 2] = [9_093, 9_092];
+
+/// Between two requests that look whether a change serves: the precision of the measurement.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A change that takes longer than this failed.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The quiet tenant's Gateways, which others may attach routes and ListenerSets to.
+pub(super) struct Quiet<'a> {
+    scope: &'a Scope,
+    sites: [SocketAddr; 2],
+}
+
+/// The time that changes took to serve, in the order of their length.
+pub(super) struct Changes(Vec<Duration>);
+
+/// The state of everything that the hostile tenant must not reach.
+pub(super) struct Observation {
+    /// Conditions of the quiet tenant's objects, by object.
+    conditions: BTreeMap<String, Vec<Value>>,
+    /// Restarts and resident memory in bytes of each pod.
+    processes: BTreeMap<String, (i32, f64)>,
+}
+
+impl<'a> Quiet<'a> {
+    /// Creates the Gateways with a route of everything, and waits until they serve.
+    pub(super) async fn open(scope: &'a Scope) -> Result<Self> {
+        let mut objects = Vec::new();
+        for (name, driver) in GATEWAYS {
+            objects.push(json!({
+                "apiVersion": "gateway-system.io/v1alpha1", "kind": "GatewayParameters",
+                "metadata": {"name": name}, "spec": {"driver": driver},
+            }));
+            objects.push(shared(name));
+        }
+        scope.apply(&objects).await?;
+        EdgeGateway::open_with(scope, shared("edge"), 2).await?;
+        let mut moved = route("HTTPRoute", 80, "moved");
+        moved["spec"]["rules"] = json!([{
+            "matches": [{"path": {"value": "/0"}}],
+            "filters": [{"type": "RequestRedirect", "requestRedirect": {"hostname": "moved"}}],
+        }]);
+        let mut everything = route("HTTPRoute", 80, "echo");
+        for route in [&mut moved, &mut everything] {
+            route["spec"]["hostnames"] = json!([HOST]);
+            route["spec"]["parentRefs"] = json!([{"name": "edge", "sectionName": "port-80"},
+                                                 {"name": "epoll", "sectionName": "port-80"}]);
+        }
+        scope.apply(&[moved, everything]).await?;
+        let sites = [
+            address(scope, "edge", 80).await?,
+            address(scope, "epoll", 80).await?,
+        ];
+        for site in sites {
+            until(scope, site, (HOST, "/"), StatusCode::OK).await?;
+        }
+        Ok(Self { scope, sites })
+    }
+
+    pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.sites.into_iter()
+    }
+
+    /// Changes a route while `is_wanted` of the number of changes so far, and measures from the API
+    /// server's answer until both Gateways serve it.
+    pub(super) async fn changes(&self, is_wanted: impl Fn(usize) -> bool) -> Result<Changes> {
+        let routes = self.scope.objects("HTTPRoute")?;
+        let mut took = Vec::new();
+        while is_wanted(took.len()) {
+            let path = format!("/moved-{}", took.len());
+            let patch = json!([{"op": "replace", "path": "/spec/rules/0/matches/0/path/value",
+                                "value": path}]);
+            let patch = serde_json::from_value(patch)?;
+            routes
+                .patch(
+                    "moved-80",
+                    &PatchParams::default(),
+                    &Patch::Json::<()>(patch),
+                )
+                .await?;
+            let changed = Instant::now();
+            for site in self.sites {
+                is_served(site, &path, changed).await?;
+            }
+            took.push(changed.elapsed());
+        }
+        took.sort();
+        Ok(Changes(took))
+    }
+
+    /// The addresses that probes go to.
+    pub(super) async fn idle_targets(
+        &self,
+        control_plane: &ControlPlane,
+    ) -> Result<Vec<SocketAddr>> {
+        let mut targets = Vec::new();
+        for (pod, is_controller) in self.processes(control_plane).await? {
+            let ports = if is_controller {
+                CONTROLLER_PORTS
+            } else {
+                PROXY_PORTS
+            };
+            let ip = scope::address(&pod)?.parse()?;
+            targets.extend(ports.map(|port| SocketAddr::new(ip, port)));
+        }
+        Ok(targets)
+    }
+
+    /// Looks at everything.
+    pub(super) async fn observe(&self, control_plane: &ControlPlane) -> Result<Observation> {
+        let mut found = BTreeMap::new();
+        for (kind, name) in [
+            ("Gateway", "edge"),
+            ("Gateway", "epoll"),
+            ("HTTPRoute", "echo-80"),
+        ] {
+            let object = self.scope.object(kind, name).await?;
+            let object = object.with_context(|| format!("{kind} {name} is gone"))?;
+            let conditions = conditions(&object["status"]).cloned().collect();
+            found.insert(format!("{kind} {name}"), conditions);
+        }
+        let mut processes = BTreeMap::new();
+        for (pod, is_controller) in self.processes(control_plane).await? {
+            let namespace = if is_controller {
+                NAMESPACE
+            } else {
+                &self.scope.namespace
+            };
+            let memory = resident_memory(&self.scope.within(namespace), &pod).await?;
+            let name = pod.metadata.name.clone().unwrap_or_default();
+            processes.insert(name, (restarts(&pod), memory));
+        }
+        Ok(Observation {
+            conditions: found,
+            processes,
+        })
+    }
+
+    /// The pods of the proxies and of the controller, and which of the two each is.
+    async fn processes(&self, control_plane: &ControlPlane) -> Result<Vec<(Pod, bool)>> {
+        let mut found = Vec::new();
+        let own: Api<Pod> = self.scope.api();
+        for (gateway, _) in GATEWAYS {
+            for name in pods(self.scope, gateway).await? {
+                found.push((own.get(&name).await?, false));
+            }
+        }
+        let theirs: Api<Pod> = self.scope.within(NAMESPACE).api();
+        for name in control_plane.pods().await? {
+            found.push((theirs.get(&name).await?, true));
+        }
+        Ok(found)
+    }
+}
+
+/// A Gateway of this name that namespaces share.
+fn shared(name: &str) -> Value {
+    let mut made = gateway(&[listener(80, "HTTP")]);
+    made["metadata"]["name"] = json!(name);
+    made["spec"]["allowedListeners"] = json!({"namespaces": {"from": "All"}});
+    made["spec"]["listeners"][0]["allowedRoutes"] = json!({"namespaces": {"from": "All"}});
+    made["spec"]["infrastructure"] = json!({"parametersRef": {
+        "group": "gateway-system.io", "kind": "GatewayParameters", "name": name}});
+    made
+}
+
+/// Sends requests one after the other until one is redirected.
+async fn is_served(site: SocketAddr, path: &str, changed: Instant) -> Result<()> {
+    let stream = TcpStream::connect(site).await.context("cannot connect")?;
+    let mut connection = Connection::over(Box::new(stream)).await?;
+    loop {
+        let answer = connection.get(HOST, path).await?;
+        if answer.status == StatusCode::FOUND {
+            return Ok(());
+        }
+        ensure!(
+            answer.status == StatusCode::OK,
+            "{path} answers {}",
+            answer.status
+        );
+        if changed.elapsed() > TIMEOUT {
+            bail!("{path} is not served after {} s", TIMEOUT.as_secs());
+        }
+        sleep(LOOK).await;
+    }
+}
+
+async fn resident_memory(scope: &Scope, pod: &Pod) -> Result<f64> {
+    let admin = scope.forward(pod, 15_000).await?;
+    let memory = http::get(admin, "localhost", "/memory").await?;
+    let memory: Value = serde_json::from_str(&memory)?;
+    let resident = memory["process"]["rss"].as_f64();
+    resident.context("memory of the process")
+}
+
+fn restarts(pod: &Pod) -> i32 {
+    let status = pod.status.as_ref();
+    let containers = status.and_then(|it| it.container_statuses.as_ref());
+    containers
+        .into_iter()
+        .flatten()
+        .map(|it| it.restart_count)
+        .sum()
+}
+
+impl Changes {
+    fn quantile(&self, percent: usize) -> Duration {
+        let last = self.0.len().saturating_sub(1);
+        let index = (self.0.len() * percent)
+            .div_ceil(100)
+            .saturating_sub(1)
+            .min(last);
+        self.0.get(index).copied().unwrap_or_default()
+    }
+
+    pub(super) fn check_no_slower(
+        &self,
+        calm: &Self,
+        factor: f64,
+        precision: Duration,
+    ) -> Result<()> {
+        ensure!(!self.0.is_empty(), "no change was served");
+        let allowed = calm.quantile(99).mul_f64(factor).max(precision);
+        let slowest = self.quantile(99);
+        ensure!(
+            slowest <= allowed,
+            "changes took {self}, and {calm} without the hostile tenant"
+        );
+        Ok(())
+    }
+}
+
+impl fmt::Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |percent| self.quantile(percent).as_secs_f64() * 1e3;
+        let (count, median, p99, longest) = (self.0.len(), ms(50), ms(99), ms(100));
+        write!(
+            f,
+            "p50 {median:.1} ms, p99 {p99:.1} ms, longest {longest:.1} ms of {count}"
+        )
+    }
+}
+
+impl Observation {
+    /// Checks that no condition moved, no process restarted, and none takes much more memory.
+    pub(super) fn check_undisturbed(&self, before: &Self, factor: f64, more: f64) -> Result<()> {
+        for (object, conditions) in &self.conditions {
+            let earlier = before.conditions.get(object);
+            ensure!(
+                earlier == Some(conditions),
+                "the conditions of {object} changed from {earlier:?} to {conditions:?}"
+            );
+        }
+        let names = |it: &Self| it.processes.keys().cloned().collect::<Vec<_>>();
+        ensure!(names(self) == names(before), "pods were replaced");
+        for (pod, (restarts, memory)) in &self.processes {
+            let (earlier, least) = before.processes[pod];
+            ensure!(
+                *restarts == earlier,
+                "{pod} restarted {} times",
+                restarts - earlier
+            );
+            let allowed = least * factor + more;
+            ensure!(
+                *memory <= allowed,
+                "{pod} takes {:.0} MB, and {:.0} MB before",
+                memory / 1e6,
+                least / 1e6
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! Connections to the ports that probes use, held open by someone who sends nothing or little.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+/// Connections to each port: more than any of these servers accepts.
+const CONNECTIONS: usize = 300;
+
+/// Time between two bytes of a connection that sends a head slowly, and before one that was closed
+/// is opened again.
+const PACE: Duration = Duration::from_millis(500);
+
+/// Connections that are opened again when they are closed, until [`Self::close`].
+pub(super) struct IdleConnections(JoinSet<()>);
+
+impl IdleConnections {
+    /// Opens them, in a `LocalSet`.
+    pub(super) fn open(targets: &[SocketAddr]) -> Self {
+        let mut held = JoinSet::new();
+        for target in targets {
+            for number in 0..CONNECTIONS {
+                held.spawn_local(hold(*target, number % 2 == 0));
+            }
+        }
+        Self(held)
+    }
+
+    pub(super) fn close(mut self) {
+        self.0.abort_all();
+    }
+}
+
+/// Holds one connection, silent or with a head that never ends.
+async fn hold(target: SocketAddr, is_silent: bool) {
+    loop {
+        // An error means that the server closed it, as it may.
+        if let Ok(mut stream) = TcpStream::connect(target).await {
+            let head = if is_silent {
+                &b""[..]
+            } else {
+                b"GET / HTTP/1.1\r\nhost: a\r\n"
+            };
+            let _ = stream.write_all(head).await;
+            while !is_silent && stream.write_all(b"x: y\r\n").await.is_ok() {
+                sleep(PACE).await;
+            }
+            let _ = stream.read(&mut [0]).await;
+        }
+        sleep(PACE).await;
+    }
+}
