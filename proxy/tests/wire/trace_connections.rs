@@ -136,7 +136,10 @@ on_both_drivers! {
         let mut watcher = watches(&gateway, "?match=TLS%20a.example.com");
         let mut stream = connect(&gateway);
         stream.write_all(HELLO).expect("taken");
-        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0, "nobody answers");
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).expect("an end in order");
+        // The alert `unrecognized_name`.
+        assert!(received.starts_with(&[0x15]) && received.ends_with(&[2, 112]), "{received:?}");
         let traced = events(&mut watcher);
         assert_eq!(types(&traced), ["connectionStarted", "listenerSelection", "connectionFinished"]);
         assert!(message(&traced, "listenerSelection").get("selected").is_none(), "{traced:?}");
