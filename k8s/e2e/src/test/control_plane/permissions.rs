@@ -39,8 +39,8 @@ const DEFINITION: &str = "xbackendtrafficpolicies.gateway.networking.x-k8s.io";
 /// The request for a definition whose kind the API server no longer serves.
 const GET_DEFINITION: &str = "get apiextensions.k8s.io/customresourcedefinitions";
 
-/// Permissions in the controller's namespace that it uses only by chance: a replica that becomes the leader
-/// deletes its report, which it has only if a proxy connected to it before.
+/// Permissions in the controller's namespace that the test does not depend on. A replica deletes its report to
+/// the leader, which it may not have in this test.
 const UNUSED_OF_NAMESPACE: [&str; 1] = ["delete /configmaps"];
 
 /// Permissions as `VERB GROUP/RESOURCE`, or `VERB PATH`.
