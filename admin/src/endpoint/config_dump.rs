@@ -182,26 +182,4 @@ impl Writer<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::Filter;
-
-    #[test]
-    fn names_match_whole_segments_of_keys() {
-        let key = "HTTPRoute/shop/cart/0/Gateway/infra/web/http";
-        for (name, selected) in [
-            ("cart", true),
-            ("shop/cart", true),
-            ("HTTPRoute/shop/cart", true),
-            (key, true),
-            ("car", false),
-            ("op/cart", false),
-            ("shop/web", false),
-        ] {
-            let filter = Filter {
-                list: None,
-                name: Some(format!("/{name}/")),
-            };
-            assert_eq!(filter.includes(key), selected, "{name}");
-        }
-    }
-}
+mod tests;

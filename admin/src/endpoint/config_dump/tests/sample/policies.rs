@@ -1,0 +1,264 @@
+//! Policies.
+
+use std::num::NonZeroU64;
+
+use xds::model::{
+    AccessLog, AccessLogFilter, AuthorizationPolicy, AuthorizationRule, ClaimHeader, Ejection,
+    EscapedSlash, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
+    JwtSource, Limits, LogFormat, ObjectName, PathOptions, Policy, PolicyKey, PolicySpec,
+    PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, Resource, RetryBudget, RetryConstraint,
+    RetryRate, Timeout, Trust,
+};
+
+use super::{
+    all, backend_key, certificate, count, gateway, header, ip, listener_key, seconds, service_key,
+    to_service,
+};
+
+pub(super) fn policies() -> Vec<Resource> {
+    let route = ObjectName::new("shop", "cart");
+    let kind = || "HTTPRoute".to_owned();
+    let rule = PolicyTarget::Rule {
+        kind: kind(),
+        object: route.clone(),
+        rule: "forwarding".to_owned(),
+    };
+    let route = PolicyTarget::Route {
+        kind: kind(),
+        object: route,
+    };
+    let set = PolicyTarget::ListenerSet(ObjectName::new("shop", "own"));
+    all([
+        policy("a-gateway", PolicyTarget::Gateway(gateway()), every_field()),
+        policy("b-set", set, other_values()),
+        policy(
+            "c-listener",
+            PolicyTarget::Listener(listener_key("http")),
+            invalid(),
+        ),
+        policy("d-route", route, of_limits(timeouts(Timeout::Never))),
+        policy("e-rule", rule, of_limits(timeouts(Timeout::Default))),
+        policy("f-service", PolicyTarget::Service(service_key()), nothing()),
+        policy("g-backend", PolicyTarget::Backend(backend_key()), nothing()),
+    ])
+}
+
+fn policy(name: &str, target: PolicyTarget, spec: PolicySpec) -> Policy {
+    Policy {
+        key: PolicyKey::new("TrafficPolicy", &ObjectName::new("shop", name), "target"),
+        target,
+        spec,
+    }
+}
+
+fn every_field() -> PolicySpec {
+    PolicySpec {
+        access_log: Some(AccessLog {
+            off: true,
+            format: LogFormat::Json,
+            sample_per_million: 250_000,
+            filter: AccessLogFilter {
+                status_at_least: Some(500),
+                duration_at_least: Some(seconds(1)),
+            },
+        }),
+        limits: limits(Timeout::After(seconds(75))),
+        trust: Some(Trust::Hops(count(2))),
+        proxy_protocol: Some(ProxyProtocolIn {
+            mode: ProxyProtocolMode::Required,
+            trusted_sources: vec![(ip("10.0.0.0"), 8), (ip("fd00::"), 64)],
+        }),
+        path_options: Some(PathOptions {
+            merge_slashes: true,
+            escaped_slash: EscapedSlash::Reject,
+        }),
+        retry_budget: Some(RetryBudget {
+            percent: 20,
+            floor: 3,
+        }),
+        retry_constraint: Some(RetryConstraint {
+            percent: 30,
+            interval: seconds(10),
+            min_rate: RetryRate {
+                count: count(4),
+                interval: seconds(60),
+            },
+        }),
+        ejection: Some(Ejection {
+            consecutive_failures: count(5),
+            base: seconds(30),
+            max: seconds(300),
+            max_percent: 50,
+        }),
+        jwt: Some(JwtPolicy {
+            mode: JwtMode::Optional,
+            realm: Some("shop".to_owned()),
+            providers: providers(),
+        }),
+        authorization: Some(authorization()),
+        client_certificate: Some(certificate()),
+        is_invalid: false,
+        hidden: sources(),
+    }
+}
+
+fn other_values() -> PolicySpec {
+    PolicySpec {
+        access_log: Some(AccessLog {
+            off: false,
+            format: LogFormat::Text,
+            sample_per_million: 1_000_000,
+            filter: AccessLogFilter {
+                status_at_least: None,
+                duration_at_least: None,
+            },
+        }),
+        limits: Limits::default(),
+        trust: Some(Trust::Sources(vec![
+            (ip("10.0.0.0"), 8),
+            (ip("fd00::"), 64),
+        ])),
+        proxy_protocol: Some(ProxyProtocolIn {
+            mode: ProxyProtocolMode::Optional,
+            trusted_sources: Vec::new(),
+        }),
+        path_options: Some(PathOptions {
+            merge_slashes: false,
+            escaped_slash: EscapedSlash::Keep,
+        }),
+        jwt: Some(JwtPolicy {
+            mode: JwtMode::Strict,
+            realm: None,
+            providers: Vec::new(),
+        }),
+        authorization: Some(AuthorizationPolicy {
+            deny: Vec::new(),
+            allow: Vec::new(),
+        }),
+        ..nothing()
+    }
+}
+
+fn invalid() -> PolicySpec {
+    PolicySpec {
+        proxy_protocol: Some(ProxyProtocolIn {
+            mode: ProxyProtocolMode::Off,
+            trusted_sources: Vec::new(),
+        }),
+        is_invalid: true,
+        hidden: sources(),
+        ..nothing()
+    }
+}
+
+fn of_limits(limits: Limits) -> PolicySpec {
+    PolicySpec {
+        limits,
+        ..nothing()
+    }
+}
+
+fn nothing() -> PolicySpec {
+    PolicySpec::default()
+}
+
+fn limits(time: Timeout) -> Limits {
+    Limits {
+        request_line_bytes: Some(count(101)),
+        head_bytes: Some(count(102)),
+        header_fields: Some(count(103)),
+        response_head_bytes: Some(count(104)),
+        response_header_fields: Some(count(105)),
+        request_body_bytes: NonZeroU64::new(106),
+        head_timeout: Some(time),
+        body_idle_timeout: Some(time),
+        body_min_rate: Some(0),
+        stream_idle_timeout: Some(time),
+        write_idle_timeout: Some(time),
+        keep_alive_timeout: Some(time),
+        half_close_timeout: Some(time),
+        requests_per_connection: Some(0),
+        connection_age: Some(time),
+        connect_timeout: Some(time),
+        response_head_timeout: Some(time),
+        handshake_timeout: Some(time),
+        datagram_idle_timeout: Some(time),
+        http2_streams: Some(count(107)),
+        http2_stream_window_bytes: Some(count(108)),
+        http2_connection_window_bytes: Some(count(109)),
+        upstream_connections: Some(count(110)),
+        upstream_pending: Some(count(111)),
+    }
+}
+
+/// Two timeouts and nothing else.
+fn timeouts(time: Timeout) -> Limits {
+    Limits {
+        head_timeout: Some(time),
+        connect_timeout: Some(time),
+        ..Limits::default()
+    }
+}
+
+fn sources() -> Vec<JwtSource> {
+    vec![
+        JwtSource::Header {
+            name: header("x-token"),
+            prefix: "Token ".to_owned(),
+        },
+        JwtSource::Query("token".to_owned()),
+        JwtSource::Cookie("session".to_owned()),
+    ]
+}
+
+fn providers() -> Vec<JwtProvider> {
+    let jwks =
+        r#"{"keys": [{"kty": "oct", "kid": "a", "k": "hush-6"}, {"kty": "oct", "k": "hush-7"}]}"#;
+    let full = JwtProvider {
+        name: "inline".to_owned(),
+        issuer: "https://issuer.example".to_owned(),
+        audiences: vec!["shop".to_owned(), "cart".to_owned()],
+        keys: JwtKeys::Inline(jwks.to_owned()),
+        from: sources(),
+        forward: JwtForward::Keep,
+        claims_to_headers: vec![ClaimHeader {
+            claim: "user.name".to_owned(),
+            header: header("x-user"),
+        }],
+        clock_skew: Some(seconds(30)),
+        expiry: JwtExpiry::Optional,
+    };
+    let remote = |name: &str, location, cache| JwtProvider {
+        name: name.to_owned(),
+        issuer: "https://issuer.example".to_owned(),
+        audiences: Vec::new(),
+        keys: JwtKeys::Remote { location, cache },
+        from: Vec::new(),
+        forward: JwtForward::Strip,
+        claims_to_headers: Vec::new(),
+        clock_skew: None,
+        expiry: JwtExpiry::Required,
+    };
+    let backend = JwksLocation::Backend {
+        target: to_service(),
+        path: "/keys?token=hush-8".to_owned(),
+    };
+    let url = JwksLocation::Url("https://user:hush-9@keys.example/keys?key=hush-10".to_owned());
+    vec![
+        full,
+        remote("backend", backend, Some(seconds(300))),
+        remote("url", url.clone(), Some(seconds(60))),
+        remote("default", url, None),
+    ]
+}
+
+fn authorization() -> AuthorizationPolicy {
+    let rule = |name: &str, when: &str| AuthorizationRule {
+        name: name.to_owned(),
+        when: when.to_owned(),
+    };
+    AuthorizationPolicy {
+        deny: vec![rule("no-bots", "request.headers['user-agent'] == 'bot'")],
+        allow: vec![rule("", "jwt.claims.admin == true")],
+    }
+}
