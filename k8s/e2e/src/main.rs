@@ -1,7 +1,7 @@
 //! `e2e`: a real Kubernetes cluster on this machine in one command, and the tests that run on it.
 //!
 //! A cluster is upstream Kubernetes in network, mount and process namespaces of its own, without a
-//! network beyond the machine. The README's section "A cluster on your machine" describes its use.
+//! network beyond the machine. `k8s/e2e/README.md` describes its use.
 
 mod args;
 mod cluster;
