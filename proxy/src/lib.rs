@@ -1,6 +1,45 @@
 //! The data plane: one shard per core, each with its own sockets, pools, timers and counters.
 //!
+//! # Threads, and what crosses them
+//!
+//! ```text
+//!  files, or the controller over gRPC           SIGTERM, SIGINT
+//!             |                                       |
+//!      +------v------+                         +------v------+
+//!      |   config    |                         |    main     |  starts and restarts shards
+//!      +------+------+                         +------+------+
+//!             | a pointer to the snapshot             | messages: drain, stop
+//!             | messages: listen, unlisten            |
+//!             +---------------+-----------------------+
+//!             |               |                       |
+//!      +------v------+ +------v------+         +------v------+  one thread per core, which owns
+//!      |   shard 0   | |   shard 1   |   ...   |   shard N   |  its sockets, pools and timers
+//!      +------+------+ +------+------+         +------+------+
+//!             | lines of the access log, in chunks    | counters (atomics), replies to queries
+//!      +------v------+                         +------v------+       +------------+
+//!      | access-log  |--> stdout               |    admin    |------>| background |  profiles, dumps
+//!      +-------------+                         +-------------+       +------------+
+//! ```
+//!
+//! A shard never waits for another thread. It reads the pointer when a request begins, takes its
+//! messages from a queue, and drops lines that the writer has no room for. The only thing that one
+//! shard passes to another is a new connection, to a shard with fewer of them.
+//!
 //! # The life of a request
+//!
+//! ```text
+//!   client                                 shard                                     backend
+//!     |--- TCP, TLS --> server, downstream                                              |
+//!     |--- head ------> http: parsed strictly, or 400                                   |
+//!     |                   request: normalise > select > authenticate > authorize        |
+//!     |<-- 3xx, 4xx ------ answer        (no backend needed, or denied)                 |
+//!     |                   draw > prepare > pick > mirror                                |
+//!     |                   forward:  endpoint > pool or connect ----------- head ------->|
+//!     |--- body --------------------- relay, kept for a retry ------------ body ------->|
+//!     |                             |  <--- failed: next attempt, or a failure          |
+//!     |<-- head, body --------------- relay, response filters <----- head, body --------|
+//!     |                   finish: failure > status, counters, access log, trace         |
+//! ```
 //!
 //! `server` accepts a connection and passes it to `downstream`, which completes the TLS handshake
 //! ([`tls`]) if the listener terminates TLS, and reads request heads with the codec in [`http`]. From
@@ -30,6 +69,24 @@
 //! use too.
 //!
 //! # The life of a configuration
+//!
+//! ```text
+//!   on a machine: files                     in a cluster: objects of the API server
+//!      |  config::watch                        |  controller: watch
+//!      v                                       v
+//!   translate::admit    valid objects       translate::admit
+//!      v                                       v
+//!   translate           model, statuses     translate::Translator --> statuses of the objects
+//!      |                                       |
+//!      |                                       |  xDS: only resources that changed;
+//!      |                                       v  acknowledged, or rejected by name
+//!      |                                    config::xds     what was received is the model
+//!      +-------------------+-------------------+
+//!                          v
+//!              config::apply, compile    dns names, key sets, router, policies
+//!                          v
+//!              config::publish           one pointer; a request keeps what it began with
+//! ```
 //!
 //! It flows one way, on a thread of its own ([`config::local`]): files → valid objects
 //! (`translate::admit`) → the model ([`xds::model`]) → a [`config::Snapshot`] → one pointer, which
