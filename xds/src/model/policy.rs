@@ -88,6 +88,27 @@ pub struct PolicySpec {
     pub hidden: Vec<JwtSource>,
 }
 
+impl PolicySpec {
+    /// Whether it refuses requests that would be allowed without it.
+    #[must_use]
+    pub fn restricts_access(&self) -> bool {
+        self.is_invalid || self.jwt.is_some() || self.authorization.is_some()
+    }
+
+    /// The settings that refuse every request, in the place of these: nothing but where tokens are, for
+    /// logs.
+    #[must_use]
+    pub fn refusing_all(&self) -> Self {
+        let providers = self.jwt.iter().flat_map(|jwt| &jwt.providers);
+        let read = providers.flat_map(|provider| provider.from.iter().cloned());
+        Self {
+            is_invalid: true,
+            hidden: read.chain(self.hidden.iter().cloned()).collect(),
+            ..Self::default()
+        }
+    }
+}
+
 /// The access log of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLog {

@@ -20,7 +20,6 @@ use crate::reader::Reader;
 use crate::reason::Reason;
 use crate::resolve::backend::{Referrer, TrafficKind};
 use crate::resolve::policy::REFUSED_UNTIL_THEN;
-use crate::resolve::policy_fields::refuse_all;
 
 /// A lowered policy, independent of its targets.
 pub(crate) struct LoweredPolicy {
@@ -75,10 +74,11 @@ pub(crate) fn lower(
         // Including the sources of providers that are invalid.
         let mut hidden = lowered.hidden;
         hidden.extend(token_sources(&object.token_sources()));
-        lowered = refuse_all(&PolicySpec {
+        lowered = PolicySpec {
+            is_invalid: true,
             hidden,
             ..PolicySpec::default()
-        });
+        };
         refusal = Some(invalid);
     }
     LoweredPolicy {
@@ -95,10 +95,11 @@ fn without_version(token_sources: &[JwtFromSpec]) -> LoweredPolicy {
     let message = "no version of the policy is valid: until then every request of its targets gets \
                    status 503 (policy_invalid)";
     LoweredPolicy {
-        spec: refuse_all(&PolicySpec {
+        spec: PolicySpec {
+            is_invalid: true,
             hidden,
             ..PolicySpec::default()
-        }),
+        },
         refusal: Some(Problem::new(Reason::Invalid, "", message)),
         reduced: Vec::new(),
         refs: Vec::new(),

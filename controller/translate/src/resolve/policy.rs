@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget};
 
-use super::policy_fields::{
-    FIELDS, Field, FieldScope, RESTRICTIONS, is_without_effect, refuse_all,
-};
+use super::policy_fields::{FIELDS, Field, FieldScope, RESTRICTIONS, is_without_effect};
 use crate::api::{self, Resource as _, Restrictions};
 use crate::problem::{self, Problem};
 use crate::reason::Reason;
@@ -72,7 +70,7 @@ impl ClaimedPolicy {
              instead of inline), fewer rules, or several policies{REFUSED_UNTIL_THEN}"
         );
         self.too_large = Some(Problem::new(Reason::UnsupportedValue, "spec", message));
-        self.spec = Arc::new(refuse_all(&self.spec));
+        self.spec = Arc::new(self.spec.refusing_all());
     }
 
     /// The settings as proxies get them.
@@ -105,7 +103,7 @@ pub(crate) fn apply_to_target(
     }
     let mut inapplicable = by_message(inapplicable);
     if is_unenforceable {
-        left = refuse_all(spec);
+        left = spec.refusing_all();
     }
     let mut refusal = refusal.cloned();
     if refusal.is_none() && (is_unenforceable || is_without_effect(&left)) {

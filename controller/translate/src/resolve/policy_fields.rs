@@ -3,7 +3,7 @@
 //!
 //! `k8s/RESOURCES.md` has the same table with a reason for each field; a test compares the two.
 
-use xds::model::{JwtPolicy, PolicySpec, PolicyTarget, Trust};
+use xds::model::{PolicySpec, PolicyTarget, Trust};
 
 /// One field of a policy.
 pub(crate) struct Field {
@@ -74,17 +74,6 @@ impl FieldScope {
 
 /// The fields whose loss would allow requests.
 pub(crate) const RESTRICTIONS: [&str; 2] = [JWT, AUTHORIZATION];
-
-/// The settings of a target that refuses every request: nothing but where tokens are, for logs.
-pub(crate) fn refuse_all(spec: &PolicySpec) -> PolicySpec {
-    let providers = spec.jwt.iter().flat_map(|jwt: &JwtPolicy| &jwt.providers);
-    let read = providers.flat_map(|provider| provider.from.iter().cloned());
-    PolicySpec {
-        is_invalid: true,
-        hidden: read.chain(spec.hidden.iter().cloned()).collect(),
-        ..PolicySpec::default()
-    }
-}
 
 /// Whether none of the settings is left.
 pub(crate) fn is_without_effect(spec: &PolicySpec) -> bool {

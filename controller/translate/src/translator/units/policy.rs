@@ -15,7 +15,6 @@ use crate::reader::Fact;
 use crate::resolve::policy::{
     ClaimRank, PRESUMED_UNTIL_THEN, Phase, REFUSED_UNTIL_THEN, TargetedPolicy, apply_to_target,
 };
-use crate::resolve::policy_fields::refuse_all;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
 /// A `TrafficPolicy` by name.
@@ -84,7 +83,7 @@ impl Unit for PolicyUnit {
                 denied.extend(all_in(reader, namespace));
             }
         }
-        let refusal = Arc::new(refuse_all(&lowered.spec));
+        let refusal = Arc::new(lowered.spec.refusing_all());
         refuse_whole_targets(&mut targets, &mut all_refused, &refusal);
         denied.retain(|target| !all_refused.contains(target) && !is_among(target, &targets));
         Some(ResolvedPolicy {
