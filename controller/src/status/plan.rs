@@ -224,8 +224,9 @@ fn deny_refused(status: &mut Status, namespace: &str, inputs: &StatusInputs<'_>)
 
 /// What happened, and why.
 fn refusal<'w>(gateway: &ObjectName, why: &'w str) -> (String, &'w str) {
-    let what =
-        format!("a proxy of Gateway {gateway} rejected this version and keeps the previous one");
+    let what = format!(
+        "a proxy of Gateway {gateway} rejected this version; the previous one, if any, stays"
+    );
     (what, why)
 }
 

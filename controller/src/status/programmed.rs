@@ -159,7 +159,7 @@ fn evaluate(
         return;
     }
     if let Some(why) = &acks.refused {
-        let text = format!("a proxy rejected this version and keeps the previous one: {why}");
+        let text = format!("a proxy rejected this version; the previous one, if any, stays: {why}");
         return deny(condition, Reason::Invalid, text);
     }
     if let Some(port) = acks.missing_port {

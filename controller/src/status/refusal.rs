@@ -115,7 +115,7 @@ impl Events {
     pub fn refused(&self, object: &ObjectRef, api_version: Option<&str>, uid: &str, why: &str) {
         let note = Note {
             reason: "RefusedByProxy".to_owned(),
-            text: format!("a proxy keeps the previous version: {why}"),
+            text: format!("a proxy rejected it; the previous version, if any, stays: {why}"),
         };
         self.send(object, (api_version, uid), note);
     }

@@ -67,6 +67,41 @@ on_both_drivers! {
         controller.waits_until(|seen| seen.accepted_of(Kind::Route) == 2);
         assert!(type_state(&gateway, "routes")["refused"].is_null());
     }
+
+    /// As one whose controller is newer may have it. Without a previous version, its target would be open.
+    fn a_rejected_restriction_closes_its_target_until_it_is_corrected(driver) {
+        let origin = origin();
+        let ports = Ports::free(2);
+        let controller = controller();
+        let base = gateway(driver)
+            .listener("other")
+            .backend("origin", &[origin.address()])
+            .rule("{backendRefs: [{@origin}]}")
+            .rule_of("other", "{backendRefs: [{@origin}]}")
+            .policy_of("HTTPRoute/route-0", "authorization: {allow: [{when: \"request.method == 'GET'\"}]}")
+            .configured_by(&["--xds", &controller.url(), "--gateway", "default/gw"]);
+        controller.publish_with(&base, &ports, |encoded| {
+            if encoded.key.kind == Kind::Policy {
+                // `limits` with a largest head of 0 bytes.
+                let bytes = [&*encoded.bytes, &[0x22, 0x02, 0x10, 0x00]].concat();
+                encoded.version = Version::of(&bytes);
+                encoded.bytes = bytes.into();
+            }
+        });
+        let gateway = base.start_with("", &ports);
+        controller.waits_until(|seen| !seen.refused.is_empty());
+        let refusal = controller.seen().refused[0].clone();
+        assert_eq!(refusal.key.kind, Kind::Policy);
+        assert!(refusal.text.contains("status 503 (policy_invalid)"), "{refusal:?}");
+        let answer = gateway.client().gets("/").expects(503);
+        assert_eq!(answer.text(), "a policy that protects this is invalid\n");
+        crate::support::client(gateway.address_of(1)).gets("/").expects(200);
+
+        controller.publish(&base, &ports);
+        gateway.waits_for_applied(2);
+        gateway.client().gets("/").expects(200);
+        gateway.client().posts("/", "").expects(403);
+    }
 }
 
 #[test]

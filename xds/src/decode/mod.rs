@@ -58,6 +58,16 @@ pub fn resource(kind: Kind, bytes: &[u8]) -> Result<Resource, Problems> {
     }
 }
 
+/// The resource that takes the place of one that cannot be decoded and has no previous version, if to leave
+/// it out would allow requests.
+#[must_use]
+pub fn substitute(kind: Kind, key: &str, bytes: &[u8]) -> Option<Resource> {
+    match kind {
+        Kind::Policy => policy::refusing(key, bytes).map(Into::into),
+        _ => None,
+    }
+}
+
 fn read<M: Message + Default, T: Into<Resource>>(
     kind: Kind,
     bytes: &[u8],

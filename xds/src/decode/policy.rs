@@ -2,8 +2,10 @@
 
 use std::num::NonZeroU64;
 
+use prost::Message as _;
+
 use super::authorization::authorization;
-use super::field_path::FieldPath;
+use super::field_path::{FieldPath, Findings};
 use super::jwt::{jwt_policy, source};
 use super::tls::certificate;
 use super::value::{
@@ -66,6 +68,32 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
         key: key?,
         target: target?,
         spec,
+    })
+}
+
+/// The policy that refuses every request of a target, in the place of one that cannot be decoded. `None` if
+/// that one does not restrict access, or its target is not known.
+pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
+    let mut message = proto::Policy::default();
+    let is_read = message.merge(bytes).is_ok();
+    // What this version does not know may restrict access in a new way.
+    let is_known = is_read && message.encoded_len() >= bytes.len();
+    if is_known && !message.invalid && message.jwt.is_none() && message.authorization.is_none() {
+        return None;
+    }
+    let problems = Findings::new();
+    let at = FieldPath::root(&problems);
+    let providers = message.jwt.into_iter().flat_map(|jwt| jwt.providers);
+    let read = providers.flat_map(|provider| provider.from);
+    let hidden = read.chain(message.hidden);
+    Some(Policy {
+        key: PolicyKey::parse(key).ok()?,
+        target: target(&at, message.target?)?,
+        spec: PolicySpec {
+            is_invalid: true,
+            hidden: hidden.filter_map(|it| source(&at, it)).collect(),
+            ..PolicySpec::default()
+        },
     })
 }
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::batch::Position;
 use super::encoded::Version;
 use super::limits::{PARTS, REPORT_BYTES, REPORT_ENTRY_BYTES};
-use super::objects::{self, Objects};
+use super::objects::{Arrived, Objects, Taken};
 use super::refusal::{self, Refusal};
 use crate::decode;
 use crate::discovery::{self, DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node};
@@ -42,9 +42,12 @@ pub struct Client {
 pub struct Received {
     /// The changes to apply.
     pub changes: Vec<model::Change>,
-    /// Rejected resources. Their previous versions stay in effect.
+    /// Rejected resources. Their previous versions stay in effect. Without one, a policy that restricts
+    /// access is replaced by one that refuses every request of its target.
     pub refused: Vec<Refusal>,
     versions: Vec<(ResourceKey, Option<Version>)>,
+    /// Resources in the changes that take the place of rejected ones.
+    substitutes: BTreeSet<ResourceKey>,
     parts: Vec<ReceivedPart>,
 }
 
@@ -227,7 +230,7 @@ impl Client {
             for name in response.removed_resources {
                 let key = key(kind, &name);
                 keys.insert(key.clone());
-                changes.insert(key, Some(None));
+                changes.insert(key, Arrived::Valid(None));
             }
             for resource in response.resources {
                 let key = key(kind, &resource.name);
@@ -236,10 +239,11 @@ impl Client {
                     Ok((version, resource)) => {
                         // The key of the resource, so that what is held shares its memory.
                         let key = resource.resource_key();
-                        changes.insert(key, Some(Some((version, resource))));
+                        changes.insert(key, Arrived::Valid(Some((version, resource))));
                     }
                     Err(text) => {
-                        changes.insert(key.clone(), None);
+                        let substitute = substitute(&key, &resource);
+                        changes.insert(key.clone(), Arrived::Refused(substitute));
                         refused.push(Refusal { key, text });
                     }
                 }
@@ -253,9 +257,14 @@ impl Client {
         // The controller sent all of them, and cannot know what else was held.
         let held = self.held.keys().filter(|key| replaced.contains(&key.kind));
         for gone in held {
-            changes.entry(gone.clone()).or_insert(Some(None));
+            let arrived = changes.entry(gone.clone());
+            arrived.or_insert(Arrived::Valid(None));
         }
-        received(self.objects.take(changes), refused, parts)
+        let mut taken = self.objects.take(changes);
+        taken
+            .substitutes
+            .retain(|it| !self.held.contains_key(&it.resource_key()));
+        received(taken, refused, parts)
     }
 
     /// Acknowledges an applied batch. Resources that could not be applied although valid (an
@@ -268,6 +277,7 @@ impl Client {
         let Received {
             mut refused,
             versions,
+            substitutes,
             parts,
             ..
         } = received;
@@ -276,6 +286,9 @@ impl Client {
                 Some(version) => self.hold(key, Some(version)),
                 None => self.release(&key),
             }
+        }
+        for key in substitutes {
+            self.hold(key, None);
         }
         for refusal in failed {
             if self.held.contains_key(&refusal.key) {
@@ -313,24 +326,38 @@ impl Client {
     }
 }
 
-fn received(
-    applied: BTreeMap<ResourceKey, objects::ObjectChange>,
-    refused: Vec<Refusal>,
-    parts: Vec<ReceivedPart>,
-) -> Received {
-    let mut changes = Vec::with_capacity(applied.len());
-    let mut versions = Vec::with_capacity(applied.len());
-    for (key, change) in applied {
+fn received(taken: Taken, mut refused: Vec<Refusal>, parts: Vec<ReceivedPart>) -> Received {
+    let mut changes = Vec::with_capacity(taken.changes.len());
+    let mut versions = Vec::with_capacity(taken.changes.len());
+    for (key, change) in taken.changes {
         let (version, resource) = change.unzip();
         versions.push((key.clone(), version));
         changes.push((key, resource));
+    }
+    let mut substitutes = BTreeSet::new();
+    for substitute in taken.substitutes {
+        let key = substitute.resource_key();
+        substitutes.insert(key.clone());
+        changes.push((key, Some(substitute)));
+    }
+    for Refusal { key, text } in &mut refused {
+        if substitutes.contains(key) {
+            *text = format!("{TARGET_REFUSED}: {text}");
+        }
     }
     Received {
         changes,
         refused,
         versions,
+        substitutes,
         parts,
     }
+}
+
+/// What takes the place of a rejected resource without a previous version.
+fn substitute(key: &ResourceKey, resource: &discovery::Resource) -> Option<model::Resource> {
+    let message = resource.resource.as_ref()?;
+    decode::substitute(key.kind, &key.key, &message.value)
 }
 
 /// Decodes a resource, or returns its problems.
@@ -358,3 +385,7 @@ fn key(kind: Kind, name: &str) -> ResourceKey {
         key: name.into(),
     }
 }
+
+/// Before the reason of a rejection. Statuses and events quote it.
+const TARGET_REFUSED: &str = "it restricts access and has no previous version there, so requests of its \
+     target get status 503 (policy_invalid)";

@@ -3,12 +3,14 @@
 //!
 //! An HTTPRoute is a resource for each rule and listener. Half of its new version would be a
 //! configuration that no user wrote, so one rejected rule keeps the previous versions of the others.
+//! Without a previous version, a policy that restricts access is replaced by one that refuses every
+//! request of its target.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::encoded::Version;
-use crate::model::{Kind, Resource, ResourceKey};
+use crate::model::{Kind, Policy, Resource, ResourceKey};
 
 /// The objects with a rejected resource.
 #[derive(Debug, Default)]
@@ -16,7 +18,8 @@ pub(super) struct Objects(BTreeMap<(Kind, Arc<str>), HeldBack>);
 
 #[derive(Debug, Default)]
 struct HeldBack {
-    refused: BTreeSet<ResourceKey>,
+    /// With what takes their place if they have no previous version.
+    refused: BTreeMap<ResourceKey, Option<Resource>>,
     /// Valid changes held back until the rejected ones are corrected.
     waiting: BTreeMap<ResourceKey, ObjectChange>,
 }
@@ -24,42 +27,82 @@ struct HeldBack {
 /// The new version of a resource; `None` if removed.
 pub(super) type ObjectChange = Option<(Version, Resource)>;
 
+/// What a batch has for a resource.
+#[derive(Debug)]
+pub(super) enum Arrived {
+    Valid(ObjectChange),
+    /// Rejected, with what takes its place if it has no previous version.
+    Refused(Option<Resource>),
+}
+
+/// What is to be applied of a batch.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    pub(super) changes: BTreeMap<ResourceKey, ObjectChange>,
+    /// What takes the place of resources that were held back, if they have no previous version.
+    pub(super) substitutes: Vec<Resource>,
+}
+
 impl Objects {
-    /// Takes the changes of a batch, with `None` for rejected resources, and returns those that can
-    /// be applied.
-    pub(super) fn take(
-        &mut self,
-        changes: BTreeMap<ResourceKey, Option<ObjectChange>>,
-    ) -> BTreeMap<ResourceKey, ObjectChange> {
+    /// Takes the resources of a batch, and returns what can be applied.
+    pub(super) fn take(&mut self, arrived: BTreeMap<ResourceKey, Arrived>) -> Taken {
         let mut touched = BTreeSet::new();
-        for (key, change) in changes {
+        for (key, arrived) in arrived {
             let object = object(&key);
             let held = self.0.entry(object.clone()).or_default();
             touched.insert(object);
-            if let Some(change) = change {
-                held.refused.remove(&key);
-                held.waiting.insert(key, change);
-            } else {
-                held.waiting.remove(&key);
-                held.refused.insert(key);
+            match arrived {
+                Arrived::Valid(change) => {
+                    held.refused.remove(&key);
+                    held.waiting.insert(key, change);
+                }
+                Arrived::Refused(substitute) => {
+                    held.waiting.remove(&key);
+                    held.refused.insert(key, substitute);
+                }
             }
         }
-        let mut applied = BTreeMap::new();
+        let mut taken = Taken::default();
         for object in touched {
-            if self.0.get(&object).is_some_and(|it| it.refused.is_empty())
-                && let Some(held) = self.0.remove(&object)
-            {
+            let Some(held) = self.0.get(&object) else {
+                continue;
+            };
+            if !held.refused.is_empty() {
+                taken.substitutes.extend(held.substitutes());
+            } else if let Some(held) = self.0.remove(&object) {
                 // `append` would rebuild the whole map for each object.
-                applied.extend(held.waiting);
+                taken.changes.extend(held.waiting);
             }
         }
-        applied
+        taken
     }
 
     /// Drops the held-back changes: a new stream begins by reporting the applied versions.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
+}
+
+impl HeldBack {
+    fn substitutes(&self) -> impl Iterator<Item = Resource> {
+        let refused = self.refused.values().flatten().cloned();
+        let waiting = self.waiting.values().flatten();
+        refused.chain(waiting.filter_map(|(_, resource)| refusing(resource)))
+    }
+}
+
+/// What takes the place of a valid resource that must not be applied yet.
+fn refusing(resource: &Resource) -> Option<Resource> {
+    let Resource::Policy(policy) = resource else {
+        return None;
+    };
+    policy.spec.restricts_access().then(|| {
+        Resource::from(Policy {
+            key: policy.key.clone(),
+            target: policy.target.clone(),
+            spec: policy.spec.refusing_all(),
+        })
+    })
 }
 
 /// The object that a resource belongs to. Only routes and policies consist of several resources

@@ -18,7 +18,7 @@ fn policy(target: &str, content: &str) -> Resource {
     })
 }
 
-fn response(
+pub(crate) fn response(
     kind: Kind,
     position: &str,
     resources: &[Resource],
@@ -57,7 +57,7 @@ fn spoiled(mut response: DeltaDiscoveryResponse, name: &str) -> DeltaDiscoveryRe
     response
 }
 
-fn whole(client: &mut Client, response: DeltaDiscoveryResponse) -> Received {
+pub(crate) fn whole(client: &mut Client, response: DeltaDiscoveryResponse) -> Received {
     let received = client.receive(response).expect("it is a part");
     received.expect("it is the last part")
 }
@@ -72,7 +72,7 @@ fn changed(received: &Received) -> Vec<String> {
     changes.collect()
 }
 
-fn held(client: &mut Client, kind: Kind) -> Vec<(String, String)> {
+pub(crate) fn held(client: &mut Client, kind: Kind) -> Vec<(String, String)> {
     let mut requests = client.connect().into_iter();
     let request = requests.find(|request| request.type_url == kind.type_url());
     let versions = request.expect("it subscribes to all types");

@@ -4,5 +4,6 @@
 mod batches;
 mod client;
 mod convergence;
+mod restrictions;
 mod subscriptions;
 mod support;

@@ -114,7 +114,7 @@ fn a_rejection_by_a_proxy_is_reported_in_the_status() {
         (&condition["status"], &condition["reason"]),
         (&"False".into(), &"UnsupportedValue".into())
     );
-    let message = "a proxy of Gateway app/edge rejected this version and keeps the previous one: \
+    let message = "a proxy of Gateway app/edge rejected this version; the previous one, if any, stays: \
                    edge-1: no";
     assert_eq!(condition["message"], message);
 }

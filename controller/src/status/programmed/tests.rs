@@ -142,7 +142,7 @@ fn a_rejection_by_one_proxy_makes_the_gateway_not_programmed() {
         refused: Some("edge-1: port 80 is taken".to_owned()),
         ..acks(2, 3)
     };
-    let expected = "False Invalid: a proxy rejected this version and keeps the previous one: \
+    let expected = "False Invalid: a proxy rejected this version; the previous one, if any, stays: \
                     edge-1: port 80 is taken";
     let condition_text = programmed(4, &Deployment::Done, refused, &written());
     assert_eq!(condition_text, expected);

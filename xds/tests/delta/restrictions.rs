@@ -1,0 +1,156 @@
+//! The proxy's side: what is rejected and restricts access must not leave its target open.
+
+use xds::delta::{Client, Received};
+use xds::discovery::{self, Any, DeltaDiscoveryResponse};
+use xds::model::{
+    JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource, Kind, ObjectName,
+    Policy, PolicyKey, PolicySpec, PolicyTarget, Resource,
+};
+
+use crate::client::{held, response, whole};
+
+/// A policy object's resource for the target `target`, with a way to restrict access if `restricts`.
+fn restriction(target: &str, restricts: bool) -> Resource {
+    let source = JwtSource::Query(format!("token-of-{target}"));
+    let provider = JwtProvider {
+        name: "issuer".to_owned(),
+        issuer: "https://issuer.example".to_owned(),
+        audiences: Vec::new(),
+        keys: JwtKeys::Inline("{}".to_owned()),
+        from: vec![source],
+        forward: JwtForward::Strip,
+        claims_to_headers: Vec::new(),
+        clock_skew: None,
+        expiry: JwtExpiry::Required,
+    };
+    let jwt = JwtPolicy {
+        mode: JwtMode::Strict,
+        realm: None,
+        providers: vec![provider],
+    };
+    Resource::from(Policy {
+        key: PolicyKey::new("TrafficPolicy", &ObjectName::new("a", "p"), target),
+        target: PolicyTarget::Gateway(ObjectName::new("a", target)),
+        spec: PolicySpec {
+            jwt: restricts.then_some(jwt),
+            ..PolicySpec::default()
+        },
+    })
+}
+
+/// As a later version may send it: a field that this one knows has a value that it does not.
+fn of_a_later_version(mut response: DeltaDiscoveryResponse, name: &str) -> DeltaDiscoveryResponse {
+    for resource in &mut response.resources {
+        if resource.name.ends_with(name) {
+            let mut value = content(resource);
+            // `limits` with a largest head of 0 bytes.
+            value.extend([0x22, 0x02, 0x10, 0x00]);
+            resource.resource = Some(Any {
+                value: value.into(),
+                ..Any::default()
+            });
+        }
+    }
+    response
+}
+
+fn content(resource: &discovery::Resource) -> Vec<u8> {
+    let content = resource.resource.as_ref().expect("it has content");
+    content.value.to_vec()
+}
+
+/// The policies to apply: `<target> refuses` for those that refuse every request, with the places of tokens.
+fn policies(received: &Received) -> Vec<String> {
+    let changes = received.changes.iter();
+    let shown = changes.map(|(key, resource)| {
+        let name = key.key.rsplit('/').next().unwrap_or_default();
+        match resource {
+            None => format!("-{name}"),
+            Some(Resource::Policy(policy)) if policy.spec.is_invalid => {
+                format!("{name} refuses, {:?}", policy.spec.hidden)
+            }
+            Some(_) => name.to_owned(),
+        }
+    });
+    shown.collect()
+}
+
+/// Without the policy, everyone would have access.
+#[test]
+fn a_rejected_restriction_without_a_previous_version_refuses_every_request() {
+    let mut client = Client::new("pod".to_owned());
+    let both = [restriction("one", true), restriction("two", true)];
+    let first = of_a_later_version(response(Kind::Policy, "1/1/1", &both, &[]), "two");
+    let received = whole(&mut client, first);
+    // The first one waits for the second, and has no previous version either.
+    let refusing = |name: &str| format!("{name} refuses, [Query(\"token-of-{name}\")]");
+    assert_eq!(
+        policies(&received),
+        ["two", "one"].map(refusing),
+        "in any order"
+    );
+    let text = &received.refused[0].text;
+    assert!(text.contains("status 503 (policy_invalid)"), "{text}");
+    assert!(text.contains("limits.head_bytes: 0 is too small"), "{text}");
+    let answers = client.acknowledge(received, Vec::new());
+    assert!(answers[0].error_detail.is_some());
+    // The next stream gets them again, and can remove them.
+    let held_now = held(&mut client, Kind::Policy);
+    assert!(held_now.iter().all(|(_, version)| version.is_empty()));
+    assert_eq!(held_now.len(), 2);
+
+    let again = of_a_later_version(response(Kind::Policy, "1/1/1", &both, &[]), "two");
+    let received = whole(&mut client, again);
+    assert_eq!(policies(&received), [""; 0], "they stay");
+    let _ = client.acknowledge(received, Vec::new());
+    let corrected = response(Kind::Policy, "2/1/1", &both[1..], &[]);
+    let received = whole(&mut client, corrected);
+    assert_eq!(policies(&received), ["one", "two"]);
+    let _ = client.acknowledge(received, Vec::new());
+
+    // Now there is a previous version.
+    let third = of_a_later_version(response(Kind::Policy, "3/1/1", &both, &[]), "two");
+    let received = whole(&mut client, third);
+    assert_eq!(policies(&received), [""; 0]);
+    let _ = client.acknowledge(received, Vec::new());
+}
+
+#[test]
+fn a_refusal_in_the_place_of_a_restriction_ends_when_that_is_removed() {
+    let mut client = Client::new("pod".to_owned());
+    let one = [restriction("one", true)];
+    let first = of_a_later_version(response(Kind::Policy, "1/1/1", &one, &[]), "one");
+    let received = whole(&mut client, first);
+    assert_eq!(received.changes.len(), 1);
+    let _ = client.acknowledge(received, Vec::new());
+    let gone = response(Kind::Policy, "2/1/1", &[], &[&one[0].resource_key()]);
+    let received = whole(&mut client, gone);
+    assert_eq!(policies(&received), ["-one"]);
+    let _ = client.acknowledge(received, Vec::new());
+    assert_eq!(held(&mut client, Kind::Policy), []);
+}
+
+#[test]
+fn a_rejected_policy_that_restricts_nothing_closes_nothing() {
+    let mut client = Client::new("pod".to_owned());
+    let one = [restriction("one", false)];
+    let received = whole(
+        &mut client,
+        of_a_later_version(response(Kind::Policy, "1/1/1", &one, &[]), "one"),
+    );
+    assert_eq!(received.refused.len(), 1);
+    assert_eq!(policies(&received), [""; 0]);
+    let _ = client.acknowledge(received, Vec::new());
+
+    // It may restrict access in a way that this version does not know: field 1000.
+    let mut unknown = response(Kind::Policy, "2/1/1", &one, &[]);
+    let mut value = content(&unknown.resources[0]);
+    value.extend([0xc2, 0x3e, 0x00]);
+    unknown.resources[0].resource = Some(Any {
+        value: value.into(),
+        ..Any::default()
+    });
+    let received = whole(&mut client, of_a_later_version(unknown, "one"));
+    assert_eq!(policies(&received), ["one refuses, []"]);
+    let _ = client.acknowledge(received, Vec::new());
+}
