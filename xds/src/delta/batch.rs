@@ -130,7 +130,7 @@ impl Part {
             ..DeltaDiscoveryResponse::default()
         };
         Outgoing {
-            kind: self.kind,
+            kind: Some(self.kind),
             body: self.body.clone(),
             tail: tail.encode_to_vec().into(),
         }
@@ -140,12 +140,32 @@ impl Part {
 /// A `DeltaDiscoveryResponse` to send: both parts of its encoded form, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
-    /// The kind of its resources.
-    pub kind: Kind,
+    /// The kind of its resources; `None` for a type unknown to this version.
+    pub kind: Option<Kind>,
     /// Everything but the nonce, shared by all connections that receive the same response.
     pub body: Bytes,
     /// The nonce. Protobuf fields may come in any order.
     pub tail: Bytes,
+}
+
+/// A response without resources for a type unknown to this version, as a batch of its own.
+pub(super) fn empty(type_url: String, sequence: u64, nonce: String) -> Outgoing {
+    let position = Position {
+        sequence,
+        part: 1,
+        parts: 1,
+    };
+    let response = DeltaDiscoveryResponse {
+        system_version_info: position.to_string(),
+        type_url,
+        nonce,
+        ..DeltaDiscoveryResponse::default()
+    };
+    Outgoing {
+        kind: None,
+        body: response.encode_to_vec().into(),
+        tail: Bytes::new(),
+    }
 }
 
 /// The position of a response in its batch: `<sequence>/<part>/<parts>`, counted from one.

@@ -18,6 +18,11 @@ pub(super) const TOMBSTONES: usize = 4_096;
 /// The requests of a proxy arrive together.
 pub(super) const FIRST_REQUESTS: Duration = Duration::from_secs(1);
 
+/// Unknown types of a stream that get a response, and bytes of the name of one: what a later version may
+/// have besides the types of this one, and the longest name that it may have. Others get none.
+pub(super) const UNKNOWN_TYPES: usize = 16;
+pub(super) const UNKNOWN_TYPE_BYTES: usize = 256;
+
 /// Bytes of names and versions that a client reports when it begins a stream: 12 MiB, of the 16 MiB that
 /// the controller accepts of a request, and keeps of a stream. A type that does not fit is not reported, and
 /// is received again as a whole.

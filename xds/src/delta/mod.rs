@@ -31,6 +31,7 @@ mod objects;
 mod refusal;
 mod session;
 mod subscription;
+mod unknown_types;
 mod view;
 mod views;
 

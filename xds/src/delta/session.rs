@@ -7,11 +7,12 @@ use std::time::Instant;
 
 use thiserror::Error;
 
-use super::batch::{Batch, Entry, Outgoing, Part};
+use super::batch::{self, Batch, Entry, Outgoing, Part};
 use super::encoded::Version;
 use super::limits::FIRST_REQUESTS;
 use super::refusal::{self, Refusal};
 use super::subscription::Subscription;
+use super::unknown_types::UnknownTypes;
 use super::view::{BatchStart, View};
 use super::views::Views;
 use crate::discovery::{DeltaDiscoveryRequest, Status};
@@ -32,6 +33,7 @@ pub struct ProxySession {
     acknowledged: Option<u64>,
     /// Resources that the proxy rejected, with the version last sent.
     refused: BTreeMap<ResourceKey, (Option<Version>, String)>,
+    unknown_types: UnknownTypes,
 }
 
 /// A batch that was sent and is not fully acknowledged.
@@ -76,9 +78,9 @@ pub enum Acknowledged<'a> {
     Refused(&'a str),
 }
 
-/// A request for an unknown type. It should be logged; the stream continues.
+/// The first request for an unknown type. It should be logged; the stream continues.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{0}` is not a resource type of this gateway; the request was ignored")]
+#[error("`{0}` is not a resource type of this version")]
 pub struct UnknownType(pub String);
 
 impl ProxySession {
@@ -95,6 +97,7 @@ impl ProxySession {
             under_way: None,
             acknowledged: None,
             refused: BTreeMap::new(),
+            unknown_types: UnknownTypes::default(),
         }
     }
 
@@ -108,14 +111,20 @@ impl ProxySession {
     ///
     /// # Errors
     ///
-    /// The type is unknown.
+    /// The type is unknown: that of a later version, which gets an empty response, as it may wait for one
+    /// of every type.
     pub fn receive(
         &mut self,
         mut request: DeltaDiscoveryRequest,
         now: Instant,
     ) -> Result<Answered, UnknownType> {
         let Some(kind) = Kind::from_type_url(&request.type_url) else {
-            return Err(UnknownType(request.type_url));
+            let is_new = self.unknown_types.add(&request.type_url);
+            return if is_new {
+                Err(UnknownType(request.type_url))
+            } else {
+                Ok(Answered::Nothing)
+            };
         };
         self.first_request.get_or_insert(now);
         self.subscriptions
@@ -164,17 +173,32 @@ impl ProxySession {
         if self.cursor.is_some_and(|cursor| !view.covers(cursor)) {
             return Poll::Resynchronise;
         }
-        let Some(batch) = self.batch(view) else {
-            return Poll::Wait(None);
-        };
-        self.cursor = Some(view.head());
-        view.advance(self.number);
-        if batch.parts.is_empty() {
-            // Nothing that it subscribed to changed.
-            self.acknowledged = self.cursor;
+        let mut responses = self.answer_unknown_types(view.head());
+        if let Some(batch) = self.batch(view) {
+            self.cursor = Some(view.head());
+            view.advance(self.number);
+            if batch.parts.is_empty() {
+                // Nothing that it subscribed to changed.
+                self.acknowledged = self.cursor;
+            } else {
+                responses.append(&mut self.send(batch));
+            }
+        }
+        if responses.is_empty() {
             return Poll::Wait(None);
         }
-        Poll::Send(self.send(batch))
+        Poll::Send(responses)
+    }
+
+    /// An empty response for each unknown type that is owed one. Each is a batch of its own, which nothing
+    /// waits for: its acknowledgement tells nothing.
+    fn answer_unknown_types(&mut self, sequence: u64) -> Vec<Outgoing> {
+        let owed = self.unknown_types.take();
+        let responses = owed.into_iter().map(|type_url| {
+            let nonce = self.next_nonce();
+            batch::empty(type_url, sequence, nonce)
+        });
+        responses.collect()
     }
 
     /// Until when the first response waits for the requests of the other types.
@@ -225,13 +249,17 @@ impl ProxySession {
         let mut open = BTreeMap::new();
         let mut responses = Vec::with_capacity(batch.parts.len());
         for (at, part) in batch.parts.iter().enumerate() {
-            self.nonces = self.nonces.saturating_add(1);
-            let nonce = format!("{}-{}", self.number, self.nonces);
+            let nonce = self.next_nonce();
             responses.push(part.with_nonce(&nonce));
             open.insert(nonce, at);
         }
         self.under_way = Some(InFlightBatch { batch, open });
         responses
+    }
+
+    fn next_nonce(&mut self) -> String {
+        self.nonces = self.nonces.saturating_add(1);
+        format!("{}-{}", self.number, self.nonces)
     }
 
     /// The proxy's acknowledgement of the current version of a resource.

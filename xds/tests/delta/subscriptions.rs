@@ -1,6 +1,6 @@
 //! Subscribing, unsubscribing, and starting a stream with held versions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use xds::delta::{Answered, Encoded, Member, Poll, ProxySession, Views};
@@ -251,4 +251,63 @@ fn a_request_for_an_unknown_type_does_not_affect_others() {
     );
     let mut stream = Stream::subscribed(&mut views);
     assert_eq!(stream.names(&mut views), ["x"]);
+}
+
+/// The requests of a later version, which has one more type.
+#[test]
+fn a_type_of_a_later_version_is_answered_once_and_empty() {
+    let later = "type.googleapis.com/gateway_system.model.v1.Meter";
+    let mut views = views(&[("x", Some(1))]);
+    let mut stream = Stream::to(&mut views);
+    let now = Instant::now();
+    let request = |nonce: &str| DeltaDiscoveryRequest {
+        type_url: later.to_owned(),
+        response_nonce: nonce.to_owned(),
+        ..DeltaDiscoveryRequest::default()
+    };
+    stream
+        .session
+        .receive(request(""), now)
+        .expect_err("to be logged");
+    for kind in Kind::ALL {
+        stream.request(kind, DeltaDiscoveryRequest::default());
+    }
+    let sent = stream.sent(&mut views);
+    let (own, others): (Vec<_>, Vec<_>) = sent.iter().partition(|it| it.type_url == later);
+    let [answer] = &*own else {
+        panic!("one response: {sent:?}");
+    };
+    assert!(answer.resources.is_empty() && answer.removed_resources.is_empty());
+    let position: Vec<_> = answer.system_version_info.split('/').collect();
+    assert_eq!(position[1..], ["1", "1"], "a batch of its own");
+    let nonces: BTreeSet<_> = sent.iter().map(|it| &it.nonce).collect();
+    assert!(nonces.len() == sent.len() && !answer.nonce.is_empty());
+    let types: BTreeSet<_> = others.iter().map(|it| &*it.type_url).collect();
+    assert_eq!(types, Kind::ALL.iter().map(|it| it.type_url()).collect());
+    assert_eq!(names(&sent), ["x"]);
+
+    // Neither its acknowledgement nor another request is answered.
+    for nonce in [&answer.nonce, ""] {
+        let answered = stream.session.receive(request(nonce), now);
+        assert_eq!(answered, Ok(Answered::Nothing));
+    }
+    for response in others {
+        stream.answer(response, None);
+    }
+    assert_eq!(stream.sent(&mut views), []);
+}
+
+#[test]
+fn only_some_unknown_types_of_a_stream_are_answered() {
+    let mut views = views(&[]);
+    let mut stream = Stream::to(&mut views);
+    for number in 0..1_000 {
+        let request = DeltaDiscoveryRequest {
+            type_url: format!("type {number}"),
+            ..DeltaDiscoveryRequest::default()
+        };
+        let received = stream.session.receive(request, Instant::now());
+        received.expect_err("it is not ours");
+    }
+    assert_eq!(stream.sent(&mut views).len(), 16);
 }

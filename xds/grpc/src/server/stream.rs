@@ -194,7 +194,9 @@ impl Stream {
         if self.unknown_types <= LOGGED_TYPES {
             let text = text.get(..text.floor_char_boundary(LOGGED_TEXT));
             let unknown = text.unwrap_or_default();
-            warn!(proxy = %registration.node(), unknown, "ignored a request for an unknown resource type");
+            let text = "a proxy asks for a resource type that this version does not know, and gets none of it: \
+                        update the controller before the proxies";
+            warn!(proxy = %registration.node(), unknown, "{text}");
         }
     }
 
@@ -252,7 +254,9 @@ impl Stream {
                     return WakeEvent::Ended(StreamEnd::Gone);
                 };
                 self.progress = Instant::now();
-                registration.observe(&sent(&next));
+                if let Some(sent) = sent(&next) {
+                    registration.observe(&sent);
+                }
                 match response::message(next) {
                     Some(message) => room.send(Response::Message(message)),
                     None => return WakeEvent::Ended(Status::internal(TOO_LARGE).into()),
@@ -290,11 +294,11 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-fn sent(outgoing: &Outgoing) -> Event<'static> {
-    Event::Sent {
-        kind: outgoing.kind,
+fn sent(outgoing: &Outgoing) -> Option<Event<'static>> {
+    Some(Event::Sent {
+        kind: outgoing.kind?,
         bytes: outgoing.body.len().saturating_add(outgoing.tail.len()),
-    }
+    })
 }
 
 impl From<Status> for StreamEnd {

@@ -183,16 +183,21 @@ fn refusal(name: &str, text: &str) -> Status {
 }
 
 #[tokio::test]
-async fn an_unknown_type_is_ignored_and_the_stream_continues() {
+async fn an_unknown_type_is_answered_empty_and_the_stream_continues() {
     let controller = Controller::start().await;
     controller.publish(&[("x", Some(1))]);
     let mut proxy = controller.stream("a/web", "a/web/p").await;
-    proxy
-        .send(DeltaDiscoveryRequest {
-            type_url: "type.googleapis.com/envoy.config.cluster.v3.Cluster".to_owned(),
-            ..DeltaDiscoveryRequest::default()
-        })
-        .await;
+    let request = |nonce: &str| DeltaDiscoveryRequest {
+        type_url: "type.googleapis.com/envoy.config.cluster.v3.Cluster".to_owned(),
+        response_nonce: nonce.to_owned(),
+        ..DeltaDiscoveryRequest::default()
+    };
+    proxy.send(request("")).await;
+    // A proxy of a later version waits for it.
+    let answer = proxy.response().await;
+    assert_eq!(answer.type_url, request("").type_url);
+    assert!(answer.resources.is_empty() && !answer.nonce.is_empty());
+    proxy.send(request(&answer.nonce)).await;
     proxy.subscribe(&BTreeMap::new()).await;
     assert_eq!(proxy.names().await, ["x"]);
 }
