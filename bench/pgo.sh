@@ -1,11 +1,25 @@
 #!/bin/sh
 # Builds the gateway with profile-guided optimisation: an instrumented gateway serves scenarios of the bench,
 # and the compiler optimises the program for what it did there. Prints the paths of the program and of the
-# profile, from which `e2e image gateway --pgo PROFILE` builds an image.
+# profile.
+#
+# pgo.sh profile: makes the profile only, as `e2e image gateway --train` does for an image.
 #
 # Needs wrk and h2load (bench/peers/install.sh debian) and `rustup component add llvm-tools`. Builds three
 # programs, two of them with the release profile: some 20 minutes on two cores, 17 with CARGO_PROFILE_RELEASE_LTO=thin.
 set -eu
+case $# in
+0) goal=program ;;
+1) goal=$1 ;;
+*) goal= ;;
+esac
+case $goal in
+program | profile) ;;
+*)
+    echo "usage: $0 [program | profile]" >&2
+    exit 2
+    ;;
+esac
 cd "$(dirname "$0")/.."
 
 # HTTP/1 and 2, TLS, WebSocket, gRPC, many routes, and uploads, each with both I/O drivers.
@@ -41,6 +55,8 @@ GATEWAY_DRAIN_ACCEPT=1ms GATEWAY_DRAIN_DEADLINE=100ms \
     cargo run --release --locked --package bench -- run --peer gateway --scenario "$scenarios" --rounds 1 --seconds 1 \
     --gateway "$work/instrumented/$host/release/gateway" --out "$work/bench"
 "$merge" merge --output "$work/gateway.profdata" "$work/counts"
-build optimised "profile-use=$work/gateway.profdata"
-echo "program: $work/optimised/$host/release/gateway"
+if [ "$goal" = program ]; then
+    build optimised "profile-use=$work/gateway.profdata"
+    echo "program: $work/optimised/$host/release/gateway"
+fi
 echo "profile: $work/gateway.profdata"

@@ -204,6 +204,26 @@ pub(crate) fn build_from(home: &Home, recipe: &Recipe<'_>) -> Result<Image> {
     })
 }
 
+/// Makes a profile of the program in this checkout, and returns its path.
+pub(crate) fn train(program: &str, repository: &Path) -> Result<PathBuf> {
+    if program != "gateway" {
+        bail!("only the gateway is built with a profile: omit --train");
+    }
+    let script = repository.join("bench/pgo.sh");
+    let mut command = Command::new(&script);
+    command.arg("profile");
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {}", script.display()))?;
+    if !status.success() {
+        bail!(
+            "cannot make a profile: {} ended with {status}",
+            script.display()
+        );
+    }
+    Ok(repository.join("target/pgo/gateway.profdata"))
+}
+
 /// Name of one of our images.
 pub(crate) fn reference(program: &str, tag: &str) -> String {
     format!("localhost/{program}:{tag}")

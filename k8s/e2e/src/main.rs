@@ -52,10 +52,17 @@ fn run(cli: Cli) -> Result<ExitCode> {
             profile,
             from,
             pgo,
+            train,
         } => {
+            let repository = from.as_deref().unwrap_or(home::repository());
+            let pgo = if train {
+                Some(image::train(&program, repository)?)
+            } else {
+                pgo
+            };
             let recipe = image::Recipe {
                 program: &program,
-                repository: from.as_deref().unwrap_or(home::repository()),
+                repository,
                 profile: &profile,
                 tag: &profile,
                 pgo: pgo.as_deref(),
