@@ -94,3 +94,66 @@ fn invalid_combinations_of_arguments_are_rejected() {
         assert_eq!(parsed(line).is_ok(), is_valid, "{line}");
     }
 }
+
+/// Documents whose commands are parsed.
+const DOCUMENTS: [&str; 6] = [
+    include_str!("../../../../README.md"),
+    include_str!("../../../../k8s/OPERATING.md"),
+    include_str!("../../../../k8s/RESOURCES.md"),
+    include_str!("../../../../k8s/idp/README.md"),
+    include_str!("../../../README.md"),
+    include_str!("../../README.md"),
+];
+
+/// The commands of the documents, as a shell would pass them. In the text, those of `idp` lack the
+/// arguments that all of them need.
+fn documented_commands() -> Vec<Vec<String>> {
+    let mut commands = Vec::new();
+    for line in DOCUMENTS.into_iter().flat_map(str::lines) {
+        let whole = line.strip_prefix("$ ").unwrap_or(line);
+        let spans = line.split('`').skip(1).step_by(2);
+        let spans = spans.filter(|span| !span.starts_with("gwctl idp"));
+        commands.extend(
+            spans
+                .chain([whole])
+                .filter(|text| text.starts_with("gwctl ")),
+        );
+    }
+    // A line of the output of `gwctl version`.
+    commands.retain(|command| !command.contains("  0."));
+    let with_provider =
+        |command: &str| command.replace("$idp", "--url http://a --admin-user admin");
+    let commands = commands.into_iter().map(with_provider);
+    commands.map(|command| shell_words(&command)).collect()
+}
+
+/// Words of a command, up to a pipe, a redirection or a comment.
+fn shell_words(line: &str) -> Vec<String> {
+    let (mut words, mut rest) = (Vec::new(), line.trim_start());
+    while let Some(first) = rest.chars().next() {
+        let (word, after) = match first {
+            '#' | '|' | '>' | '&' => break,
+            '\'' => rest[1..].split_once('\'').expect("a closed quote"),
+            _ => rest.split_once(' ').unwrap_or((rest, "")),
+        };
+        words.push(word.to_owned());
+        rest = after.trim_start();
+    }
+    words
+}
+
+#[test]
+fn the_commands_of_the_documents_are_valid() {
+    let commands = documented_commands();
+    assert!(commands.len() > 35, "{commands:?}");
+    let mut wrong = Vec::new();
+    for words in commands {
+        let line = words.join(" ");
+        let parsed = Cli::try_parse_from(join_local(words.into_iter().map(Into::into)));
+        let checked = parsed.map_err(|error| error.to_string());
+        if let Err(why) = checked.and_then(|cli| cli.check().map_err(str::to_owned)) {
+            wrong.push(format!("{line}: {why}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

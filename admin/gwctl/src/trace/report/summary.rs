@@ -51,11 +51,18 @@ impl<'a> Facts<'a> {
                 kind,
                 outcome: PolicyOutcome::Applied,
                 ..
-            } => self.policies.push(kind.clone()),
-            Message::PolicySelection { policies } => self.policies.extend_from_slice(policies),
-            Message::AuthorizationResult { by, allowed, .. } => {
-                let denied = if *allowed { "" } else { " (denied)" };
-                self.policies.push(format!("{by}{denied}"));
+            } => self.name_policy(kind),
+            Message::PolicySelection { policies } => {
+                for policy in policies {
+                    self.name_policy(policy);
+                }
+            }
+            Message::AuthorizationResult {
+                by, allowed: true, ..
+            } => self.name_policy(by),
+            Message::AuthorizationResult { by, .. } => {
+                self.policies.retain(|policy| policy != by);
+                self.name_policy(&format!("{by} (denied)"));
             }
             Message::BackendSelection {
                 backend, selected, ..
@@ -67,6 +74,13 @@ impl<'a> Facts<'a> {
             Message::ConnectionFinished(finished) => self.connection_finished = Some(finished),
             Message::EventsLost { count } => self.lost = self.lost.saturating_add(*count),
             _ => {}
+        }
+    }
+
+    /// Names a policy once, whether the rule has it, it had an effect, or both.
+    fn name_policy(&mut self, name: &str) {
+        if !self.policies.iter().any(|policy| policy == name) {
+            self.policies.push(name.to_owned());
         }
     }
 

@@ -30,6 +30,23 @@ fn a_rejected_request_is_reported_up_to_the_rejection() {
 }
 
 #[test]
+fn the_summary_names_each_policy_once() {
+    let of_rule = r#"{"type":"policySelection","policies":["jwt","accessLog"]}"#;
+    let token = r#"{"type":"authorizationResult","by":"jwt","allowed":false,"detail":"expired"}"#;
+    let log = r#"{"type":"policy","kind":"accessLog","outcome":"applied","detail":"logged"}"#;
+    let event = |message| {
+        format!(
+            r#"{{"eventStart":1,"eventEnd":1,"shard":0,"requestId":"a","severity":"info","message":{message}}}"#
+        )
+    };
+    let text = plain(&[of_rule, token, log].map(event).join("\n"));
+    assert!(
+        text.contains("policies  accessLog, jwt (denied)\n"),
+        "{text}"
+    );
+}
+
+#[test]
 fn control_characters_are_replaced() {
     let text = plain(RETRIED);
     assert!(RETRIED.contains(r"\u001b"));
