@@ -1,9 +1,10 @@
 //! The gateway among programs of others: clients in front of it, origins behind it.
 //!
 //! The calls of gRPC need nothing but their crate. The rest needs other programs, so it runs only
-//! on request: `cargo test -p proxy --all-features --test peers -- --ignored`, after `apt-get
-//! install curl nghttp2-client nginx nodejs python3-venv`. A Python environment is created under
-//! `target`, with the packages that `programs/python.txt` names.
+//! on request: `cargo test -p proxy --all-features --test peers -- --ignored`, after `apt-get install
+//! chromium curl golang nghttp2-client nginx nodejs openjdk-17-jdk-headless php-cli python3-venv`. Under
+//! `target`, h2spec is built from its Go module, and a Python environment is created with the packages that
+//! `programs/python.txt` names. `peers.md` has the last results.
 
 #[expect(
     dead_code,
@@ -14,8 +15,10 @@
 mod support;
 
 mod autobahn;
+mod clients;
 mod grpc;
 mod grpc_route;
 mod grpc_server;
+mod h2spec;
 mod origins;
 mod program;
