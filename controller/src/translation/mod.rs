@@ -161,7 +161,7 @@ impl Translation {
         }
         if is_first {
             let resources = self.outputs.published.views().resource_count();
-            info!(resources, "all watches are synced: published");
+            info!(resources, "first complete configuration published");
             self.outputs.translated.send_replace(true);
         }
         let ended = Instant::now();

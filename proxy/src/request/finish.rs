@@ -156,18 +156,27 @@ impl Exchange<'_> {
         }
     }
 
+    /// What the access log did, and whose settings decided it.
+    #[cold]
+    fn access_log_effect(&self, is_logged: bool) -> PolicyEffect {
+        use PolicyEffect::{Applied, Skipped};
+        match (self.record.rule, self.record.listener, is_logged) {
+            (Some(_), _, true) => Applied("logged, by the settings of the rule"),
+            (Some(_), _, false) => Skipped("excluded by the settings of the rule"),
+            (None, Some(_), true) => Applied("logged, by the settings of the listener"),
+            (None, Some(_), false) => Skipped("excluded by the settings of the listener"),
+            (None, None, true) => Applied("logged, by the settings of the Gateway"),
+            (None, None, false) => Skipped("excluded by the settings of the Gateway"),
+        }
+    }
+
     fn log(&self, failure: Option<Failure>, duration: Duration, target: Option<Target<'_>>) {
         let record = &self.record;
         let log = self.access_log();
         let is_logged = |rng: &mut SmallRng| access_log::wants(log, record.status, duration, rng);
         let is_logged = self.shard.with_rng(is_logged);
         if let Some(trace) = &record.trace {
-            let effect = if is_logged {
-                PolicyEffect::Applied("the request is logged")
-            } else {
-                PolicyEffect::Skipped("excluded by its filter or sample")
-            };
-            trace.policy("accessLog", effect);
+            trace.policy("accessLog", self.access_log_effect(is_logged));
         }
         if !is_logged {
             return;

@@ -158,7 +158,8 @@ impl Shard {
                 peer = whose,
                 %address,
                 cause = abuse.reason(),
-                "closed an HTTP/2 connection: its peer sent too many of these"
+                "closed an HTTP/2 connection: too many {} from the {whose}",
+                abuse.reason().replace('_', " ")
             );
         }
     }

@@ -62,7 +62,7 @@ impl Tracer {
         let policies = names.iter().map(|name| (*name).to_owned()).collect();
         self.unreported.replace(names);
         self.emit(Severity::Info, Message::PolicySelection { policies });
-        self.policy(LIMITS, PolicyEffect::Applied("they apply from here on"));
+        self.policy(LIMITS, PolicyEffect::Applied("in effect"));
     }
 
     /// The request is refused by a policy (`kind/namespace/name`) that is invalid.
@@ -139,12 +139,10 @@ impl Tracer {
         verdict: &Result<external_auth::Verdict, MissingVerdict>,
     ) {
         let (severity, detail) = match verdict {
-            Ok(external_auth::Verdict::Allowed { .. }) => {
-                (Severity::Success, "it may pass".to_owned())
-            }
+            Ok(external_auth::Verdict::Allowed { .. }) => (Severity::Success, "allowed".to_owned()),
             Ok(external_auth::Verdict::Denied(denial)) => {
                 let status = denial.status.as_u16();
-                (Severity::Error, format!("it is answered with {status}"))
+                (Severity::Error, format!("denied with {status}"))
             }
             Err(MissingVerdict(why)) => (Severity::Error, format!("no decision: {why}")),
         };
