@@ -129,10 +129,10 @@ impl Deployer {
                 gateways = outputs.ports.changed() => self.push(gateways),
                 gateways = outputs.gateways.changed() => self.push_existing(gateways),
                 parameters = outputs.parameters.changed() => self.push_users(&parameters),
-                _ = outputs.class_parameters.changed() => self.push_all(),
+                classes = outputs.class_parameters.changed() => self.push_of_classes(&classes),
                 children = sources.children.changed.changed() => self.observed(&children),
                 namespaces = sources.children.namespaces.changed() => self.push_within(&namespaces),
-                Ok(()) = authorities.changed() => self.push_all(),
+                Ok(()) = authorities.changed() => self.push(outputs.infrastructure.keys()),
                 Ok(()) = translated.changed() => self.push_all(),
                 Some((gateway, result)) = self.in_flight.next() => self.done(&gateway, result),
                 _ = comparison.tick() => self.push_all(),
@@ -197,6 +197,17 @@ impl Deployer {
         };
         let gateways = outputs.infrastructure.keys().into_iter();
         self.push(gateways.filter(is_user));
+    }
+
+    /// Queues the Gateways of these classes.
+    fn push_of_classes(&mut self, classes: &BTreeSet<String>) {
+        let outputs = Arc::clone(&self.input.outputs);
+        let is_of = |gateway: &ObjectName| {
+            let infrastructure = outputs.infrastructure.get(gateway);
+            infrastructure.is_some_and(|it| classes.contains(&*it.class))
+        };
+        let gateways = outputs.infrastructure.keys().into_iter();
+        self.push(gateways.filter(is_of));
     }
 
     fn push_within(&mut self, namespaces: &BTreeSet<String>) {

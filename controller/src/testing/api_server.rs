@@ -82,6 +82,11 @@ impl ApiServer {
         self.state().refused.push((path.to_owned(), code));
     }
 
+    /// Ends [`ApiServer::refuse`].
+    pub(crate) fn accept_all(&self) {
+        self.state().refused.clear();
+    }
+
     /// Faults that were not used up.
     pub(crate) fn faults_left(&self) -> usize {
         self.state().faults.len()

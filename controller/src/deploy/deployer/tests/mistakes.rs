@@ -175,3 +175,36 @@ async fn a_port_of_an_overlay_may_be_named_metrics() {
     let ports: Vec<u16> = ports.iter().map(|it| it.number).collect();
     assert_eq!(ports, [80, 15_020]);
 }
+
+/// They are what was corrected, so a Gateway that failed for an hour does not wait for its next attempt.
+#[tokio::test(start_paused = true)]
+async fn gateways_that_fail_are_deployed_as_soon_as_their_class_or_the_authorities_change() {
+    let scene = Scene::begin().await;
+    let outputs = &scene.outputs;
+    let set = |name: &str, spec: Value| {
+        let name = ObjectName::new("infra", name);
+        outputs.parameters.set(&name, Some(Arc::new(spec)));
+        name
+    };
+    let wrong = json!({"overlays": {"deployment": {"spec": {"template": {"metadata": {"labels": "app"}}}}}});
+    let (wrong, right) = (set("wrong", wrong), set("right", json!({})));
+    outputs
+        .class_parameters
+        .set(&String::new(), Some(Ok(wrong)));
+    sleep(Duration::from_hours(1)).await;
+    assert!(scene.refusal().contains("overlays.deployment"));
+    outputs
+        .class_parameters
+        .set(&String::new(), Some(Ok(right)));
+    settle().await;
+    assert_eq!(scene.deployment(), Some(Deployment::Done));
+
+    scene.server.refuse(CONFIG_MAP, 403);
+    outputs.authorities.send_replace("two".into());
+    sleep(Duration::from_hours(1)).await;
+    assert!(scene.refusal().contains("ConfigMap infra/edge"));
+    scene.server.accept_all();
+    outputs.authorities.send_replace("three".into());
+    settle().await;
+    assert_eq!(scene.deployment(), Some(Deployment::Done));
+}
