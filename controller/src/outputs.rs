@@ -66,8 +66,8 @@ pub struct Outputs {
     /// Whether the deployer knows the addresses of all Gateways. Until then, a missing address does
     /// not mean that it was lost.
     pub addresses_known: watch::Sender<bool>,
-    /// The ports of the pods that each Gateway's Service leads to, where they are known: from the deployer
-    /// to the status writer.
+    /// The ports of each Gateway's Service, and those of the pods that they lead to, where they are known:
+    /// from the deployer to the status writer.
     pub service_ports: ChangeTracker<ObjectName, BTreeSet<Port>>,
     /// The service accounts that the deployer made: to the xDS server.
     pub accounts: Accounts,

@@ -226,11 +226,12 @@ fn gateway_of(child: &Child, service: &Service, outputs: &Outputs) -> Option<Obj
     is_its_own.then_some(gateway)
 }
 
-/// The ports that a Service leads to in the pods; `None` if one of them is named by an overlay.
+/// The ports of a Service and those in the pods that they lead to: an overlay may map one to the other, to
+/// a sidecar for example. `None` if it names one of the pods.
 fn ports(service: &Service) -> Option<BTreeSet<Port>> {
-    let ports = service.spec.iter().flat_map(|it| it.ports.iter().flatten());
-    let ports = ports.map(|port| {
-        let number = match &port.target_port {
+    let mut found = BTreeSet::new();
+    for port in service.spec.iter().flat_map(|it| it.ports.iter().flatten()) {
+        let target = match &port.target_port {
             Some(IntOrString::Int(number)) => *number,
             Some(IntOrString::String(_)) => return None,
             None => port.port,
@@ -239,10 +240,12 @@ fn ports(service: &Service) -> Option<BTreeSet<Port>> {
             Some("UDP") => Transport::Udp,
             _ => Transport::Tcp,
         };
-        let number = u16::try_from(number).ok()?;
-        Some(Port { transport, number })
-    });
-    ports.collect()
+        for number in [port.port, target] {
+            let number = u16::try_from(number).ok()?;
+            found.insert(Port { transport, number });
+        }
+    }
+    Some(found)
 }
 
 /// Watches the pod security standards of namespaces. One that is missing in a new list was deleted.
@@ -351,7 +354,32 @@ const WATCH_SECONDS: u32 = 60;
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+
+    #[test]
+    fn a_port_that_an_overlay_maps_is_one_of_the_services() {
+        let numbers = |ports: Value| {
+            let service = serde_json::from_value(json!({"spec": {"ports": ports}}));
+            let found = ports_of(service.expect("a Service"))?;
+            Some(found.into_iter().collect::<Vec<_>>())
+        };
+        let tcp = |number| (Transport::Tcp, number);
+        assert_eq!(numbers(json!([{"port": 80}])), Some(vec![tcp(80)]));
+        // To a sidecar before the proxy, or to a proxy that listens elsewhere.
+        let mapped = json!([{"port": 80, "targetPort": 15080, "protocol": "TCP"},
+                            {"port": 53, "targetPort": 5353, "protocol": "UDP"}]);
+        let udp = |number| (Transport::Udp, number);
+        let all = vec![tcp(80), tcp(15080), udp(53), udp(5353)];
+        assert_eq!(numbers(mapped), Some(all));
+        assert_eq!(numbers(json!([{"port": 80, "targetPort": "web"}])), None);
+    }
+
+    fn ports_of(service: Service) -> Option<BTreeSet<(Transport, u16)>> {
+        let found = ports(&service)?;
+        Some(found.iter().map(|it| (it.transport, it.number)).collect())
+    }
 
     fn service() -> Child {
         Child {
