@@ -234,7 +234,9 @@ fn start_writers(
     let client = client(config, Retries::Never)?;
     let args = &context.args;
     let measures = QueueMeasures::new(&context.metrics);
-    let events = Events::start(client.clone(), &args.controller_name, &args.pod_name);
+    let (events, writing_events) =
+        Events::new(client.clone(), &args.controller_name, &args.pod_name);
+    spawn_until_stopped(context, tasks, writing_events);
     let writer = StatusWriter::new(
         client.clone(),
         Arc::clone(&context.outputs),

@@ -1,10 +1,12 @@
 //! The task that deploys Gateways and reports their deployment and addresses.
 
 use std::collections::BTreeSet;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, interval_at};
 use tracing::info;
 use translate::ObjectRef;
@@ -90,9 +92,16 @@ impl Deployer {
     }
 
     /// Watches, so that every replica knows the addresses; deploys while this one is the leader.
-    pub async fn run(mut self, mut leadership: Leadership, mut stopping: Stopping) {
+    pub async fn run(mut self, leadership: Leadership, stopping: Stopping) {
         let outputs = Arc::clone(&self.input.outputs);
-        let _watches = watches::start(&self.input.client, &self.input.children, &outputs);
+        let watches = watches::start(&self.input.client, &self.input.children, &outputs);
+        tokio::select! {
+            () = self.follow(leadership, stopping) => {}
+            () = pass_on_panic(watches) => {}
+        }
+    }
+
+    async fn follow(&mut self, mut leadership: Leadership, mut stopping: Stopping) {
         tokio::select! {
             () = self.input.children.listed() => {}
             () = stopping.stopped() => return,
@@ -245,6 +254,17 @@ impl Deployer {
             self.in_flight.start(gateway, attempt);
         }
     }
+}
+
+/// Waits until one of the watches panics, and then panics too, which ends the process: without it,
+/// Gateways would be deployed and reported by what was there before.
+async fn pass_on_panic(mut watches: JoinSet<()>) {
+    while let Some(ended) = watches.join_next().await {
+        if let Err(Ok(panic)) = ended.map_err(JoinError::try_into_panic) {
+            resume_unwind(panic);
+        }
+    }
+    std::future::pending().await
 }
 
 /// Interval of comparing everything: 10 min.

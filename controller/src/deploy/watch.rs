@@ -340,6 +340,11 @@ async fn follow<K>(
 }
 
 fn child(kind: ChildKind, metadata: &ObjectMeta) -> Child {
+    #[cfg(test)]
+    if metadata.name.as_deref() == Some("defect-of-watch") {
+        // As by a defect, without a message and a backtrace on the standard error.
+        std::panic::resume_unwind(Box::new("a defect"));
+    }
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     Child {
         kind,

@@ -84,16 +84,20 @@ struct Note {
 }
 
 impl Events {
-    /// Starts writing, until the last clone is dropped.
+    /// A queue of events, and the task that writes them until the last clone is dropped.
     #[must_use]
-    pub fn start(client: Client, controller_name: &str, instance: &str) -> Self {
+    pub fn new(
+        client: Client,
+        controller_name: &str,
+        instance: &str,
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (sender, mut receiver) = mpsc::channel::<(ObjectReference, Note)>(PER_PERIOD);
         let reporter = Reporter {
             controller: controller_name.to_owned(),
             instance: Some(instance.to_owned()),
         };
         let recorder = Recorder::new(client, reporter);
-        tokio::spawn(async move {
+        let writing = async move {
             while let Some((object, note)) = receiver.recv().await {
                 let event = Event {
                     type_: EventType::Warning,
@@ -107,8 +111,8 @@ impl Events {
                     debug!(?object, "an event was dropped");
                 }
             }
-        });
-        Self(sender)
+        };
+        (Self(sender), writing)
     }
 
     /// Records an event about an object that a proxy rejects; it is dropped if the queue is full.

@@ -4,6 +4,7 @@ mod mistakes;
 mod workload;
 
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use translate::api::GatewayAddress;
 use translate::{AssignedAddresses, Infrastructure};
@@ -23,6 +24,7 @@ const ACCOUNT: &str = "/api/v1/namespaces/infra/serviceaccounts/edge";
 const CONFIG_MAP: &str = "/api/v1/namespaces/infra/configmaps/edge";
 
 struct Scene {
+    deployer: JoinHandle<()>,
     server: ApiServer,
     outputs: Arc<Outputs>,
     election: Election,
@@ -56,9 +58,10 @@ impl Scene {
         let measures = QueueMeasures::new(&registry);
         let client = server.client();
         let deployer = Deployer::new(client, Arc::clone(&outputs), settings, &measures);
-        tokio::spawn(deployer.run(leadership, stopping));
+        let deployer = tokio::spawn(deployer.run(leadership, stopping));
         election.set(true);
         Self {
+            deployer,
             server,
             outputs,
             election,

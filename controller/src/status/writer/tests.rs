@@ -38,7 +38,8 @@ impl Scene {
         let (election, leadership) = Leadership::new();
         let (stop, stopping) = Stopping::new();
         let client = server.client();
-        let events = Events::start(client.clone(), OURS, "test");
+        let (events, writing) = Events::new(client.clone(), OURS, "test");
+        tokio::spawn(writing);
         let metrics = StatusMetrics::new(&Metrics::default());
         let registry = Metrics::default();
         let measures = QueueMeasures::new(&registry);
@@ -518,7 +519,8 @@ async fn a_thousand_objects_that_panic_or_are_refused_do_not_delay_another() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_kept_of_deleted_objects() {
     let (server, outputs) = (ApiServer::default(), Arc::new(Outputs::default()));
-    let events = Events::start(server.client(), OURS, "test");
+    let (events, writing) = Events::new(server.client(), OURS, "test");
+    tokio::spawn(writing);
     let metrics = StatusMetrics::new(&Metrics::default());
     let measures = QueueMeasures::default();
     let client = server.client();
@@ -541,7 +543,8 @@ async fn nothing_is_kept_of_deleted_objects() {
 #[tokio::test(start_paused = true)]
 async fn a_policy_with_a_missing_target_gets_an_event_and_is_counted() {
     let (server, outputs) = (ApiServer::default(), Arc::new(Outputs::default()));
-    let events = Events::start(server.client(), OURS, "test");
+    let (events, writing) = Events::new(server.client(), OURS, "test");
+    tokio::spawn(writing);
     let metrics = Metrics::default();
     let measures = StatusMetrics::new(&metrics);
     let mut writer = StatusWriter::new(

@@ -1,5 +1,7 @@
 //! Mistakes and defects at one Gateway, which must not reach the others.
 
+use tokio::time::timeout;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -207,4 +209,18 @@ async fn gateways_that_fail_are_deployed_as_soon_as_their_class_or_the_authoriti
     outputs.authorities.send_replace("three".into());
     settle().await;
     assert_eq!(scene.deployment(), Some(Deployment::Done));
+}
+
+/// Otherwise the process would stay ready, and deploy by what was there before.
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_watch_ends_the_deployer() {
+    let scene = Scene::begin().await;
+    let defect = "/api/v1/namespaces/infra/serviceaccounts/defect-of-watch";
+    scene.server.put(
+        defect,
+        json!({"metadata": {"labels": {"gateway.networking.k8s.io/gateway-name": "x"}}}),
+    );
+    let ended = timeout(Duration::from_mins(1), scene.deployer).await;
+    let error = ended.expect("it ends").expect_err("by the panic");
+    assert!(error.is_panic(), "{error}");
 }
