@@ -7,7 +7,7 @@
 //! installation may take it. Writes carry the resource version that was read, so of two concurrent ones
 //! one fails.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub struct ObservedClass {
 pub struct Claims {
     /// The name of this installation. Without one, every class is served, and none is claimed.
     installation: Option<String>,
-    classes: Mutex<BTreeMap<String, ClassState>>,
+    known: Mutex<KnownClasses>,
     /// Counts changes.
     changed: watch::Sender<u64>,
     /// A class that was served, and that another installation has taken over.
@@ -56,6 +56,13 @@ pub struct LostClass {
     pub class: String,
     /// The installation that has claimed it.
     pub holder: String,
+}
+
+#[derive(Debug, Default)]
+struct KnownClasses {
+    classes: BTreeMap<String, ClassState>,
+    /// Classes that were served when they were deleted: created again, they are served at once.
+    deleted: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -95,7 +102,7 @@ impl Claims {
     pub fn new(installation: Option<String>) -> Self {
         Self {
             installation,
-            classes: Mutex::default(),
+            known: Mutex::default(),
             changed: watch::Sender::new(0),
             lost: watch::Sender::new(None),
         }
@@ -105,10 +112,11 @@ impl Claims {
     ///
     /// While it starts (`is_starting`), a class without a claim counts as its own: it may have been served by
     /// an earlier version, whose proxies must not lose their configuration. Later, a class is served once it
-    /// is claimed.
+    /// is claimed, or at once if it was served until it was deleted.
     pub fn observe(&self, class: &str, observed: ObservedClass, is_starting: bool) -> bool {
-        let mut classes = self.classes();
-        let before = classes.remove(class);
+        let mut known = self.known();
+        let before = known.classes.remove(class);
+        let was_deleted = known.deleted.remove(class);
         let was_served = before.as_ref().map(|it| it.is_served);
         let is_served = match (&self.installation, &observed.claim) {
             (None, _) => true,
@@ -120,7 +128,7 @@ impl Claims {
                 true
             }
             (Some(_), Some(_)) => false,
-            (Some(_), None) => was_served.unwrap_or(is_starting),
+            (Some(_), None) => was_served.unwrap_or(is_starting || was_deleted),
         };
         let unchanged = before.filter(|before| before.observed.claim == observed.claim);
         let state = ClassState {
@@ -128,17 +136,34 @@ impl Claims {
             observed,
             is_served,
         };
-        classes.insert(class.to_owned(), state);
-        drop(classes);
+        known.classes.insert(class.to_owned(), state);
+        drop(known);
         self.changed.send_modify(|count| *count += 1);
         is_served
     }
 
-    /// Forgets a class that was deleted, or belongs to another controller.
+    /// Forgets a class that belongs to another controller.
     pub fn forget(&self, class: &str) {
-        if self.classes().remove(class).is_some() {
+        let mut known = self.known();
+        known.deleted.remove(class);
+        let was_known = known.classes.remove(class).is_some();
+        drop(known);
+        if was_known {
             self.changed.send_modify(|count| *count += 1);
         }
+    }
+
+    /// Records that a class was deleted. It may be created again, as `kubectl replace --force` does.
+    pub fn deleted(&self, class: &str) {
+        let mut known = self.known();
+        let Some(state) = known.classes.remove(class) else {
+            return;
+        };
+        if state.is_served {
+            known.deleted.insert(class.to_owned());
+        }
+        drop(known);
+        self.changed.send_modify(|count| *count += 1);
     }
 
     /// Waits until a class that was served is claimed by another installation. What was published of it
@@ -171,8 +196,8 @@ impl Claims {
         let Some(own) = &self.installation else {
             return Vec::new();
         };
-        let classes = self.classes();
-        let foreign = classes.iter().filter_map(|(class, state)| {
+        let known = self.known();
+        let foreign = known.classes.iter().filter_map(|(class, state)| {
             let claim = state.observed.claim.as_ref()?;
             (claim.holder != *own).then(|| ForeignClass {
                 class: class.clone(),
@@ -193,8 +218,8 @@ impl Claims {
         let Some(own) = &self.installation else {
             return Vec::new();
         };
-        let classes = self.classes();
-        let due = classes.iter().filter_map(|(class, state)| {
+        let known = self.known();
+        let due = known.classes.iter().filter_map(|(class, state)| {
             let holder = state.observed.claim.as_ref().map(|it| &it.holder);
             let age = now.saturating_duration_since(state.since);
             let is_ours = holder == Some(own);
@@ -222,8 +247,8 @@ impl Claims {
         self.changed.subscribe()
     }
 
-    fn classes(&self) -> MutexGuard<'_, BTreeMap<String, ClassState>> {
-        self.classes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, KnownClasses> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -262,6 +287,27 @@ mod tests {
         assert!(claims.observe("new", observed(None, "3"), false));
         assert!(!claims.observe("other", observed(Some("b/gateway"), "1"), true));
         assert!(claims.are_shared() && claims.is_foreign("other"));
+    }
+
+    #[test]
+    fn a_class_that_is_created_again_is_served_at_once_if_it_was() {
+        let claims = claims();
+        claims.observe("ours", observed(Some("a/gateway"), "1"), true);
+        claims.observe("theirs", observed(Some("b/gateway"), "1"), true);
+        for class in ["ours", "theirs"] {
+            claims.deleted(class);
+        }
+        assert!(!claims.observe("theirs", observed(None, "2"), false));
+        assert!(claims.observe("ours", observed(None, "2"), false));
+        // Not by an installation that has claimed it first.
+        claims.deleted("ours");
+        assert!(!claims.observe("ours", observed(Some("b/gateway"), "3"), false));
+        assert_eq!(*claims.lost.borrow(), None);
+        // One that got another controller's name meanwhile is a new one.
+        claims.observe("other", observed(Some("a/gateway"), "1"), true);
+        claims.deleted("other");
+        claims.forget("other");
+        assert!(!claims.observe("other", observed(None, "2"), false));
     }
 
     #[tokio::test(start_paused = true)]

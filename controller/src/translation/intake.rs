@@ -196,7 +196,7 @@ impl Intake {
             self.outputs.gateways.set(&name, None);
         }
         if reading == Some(Reading::Class) {
-            self.outputs.claims.forget(&name.name);
+            self.outputs.claims.deleted(&name.name);
             self.classes.remove(&name, &self.outputs);
             batch.push(Event::ClassParameters(name.name.to_string(), None));
             batch.push(Event::Class(name.name.to_string(), false));
