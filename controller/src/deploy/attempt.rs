@@ -112,6 +112,9 @@ impl Sources {
         #[cfg(test)]
         panic_if_wanted(gateway);
         let name = &gateway.name;
+        if let Some(unclaimed) = self.unclaimed(name) {
+            return unclaimed;
+        }
         let mut input = match self.input(gateway).await {
             Ok(Some(input)) => input,
             Ok(None) => return self.clean_up(applier, gateway).await,
@@ -141,6 +144,21 @@ impl Sources {
             report = applier.apply_all(&owner, &objects).await;
         }
         attempt_of(gateway, report, &objects)
+    }
+
+    /// The result for a Gateway whose class this installation has not claimed yet: nothing, since another
+    /// installation may deploy it.
+    fn unclaimed(&self, gateway: &ObjectName) -> Option<Attempt> {
+        let class = &self.outputs.infrastructure.get(gateway)?.class;
+        let why = self.outputs.claims.undecided(class)?;
+        let refusal = (!why.is_empty()).then(|| {
+            let text = format!(
+                "the controller cannot write its claim on GatewayClass {class}: {why}; check its RBAC rules for \
+                 GatewayClasses, and admission webhooks"
+            );
+            Deployment::Refused(text)
+        });
+        Some(Attempt::unchanged(refusal))
     }
 
     /// Deletes the workload of a Gateway whose class was changed to another controller's. If the

@@ -125,6 +125,7 @@ impl Deployer {
         let sources = Arc::clone(&self.input);
         let outputs = &sources.outputs;
         let mut authorities = outputs.authorities.subscribe();
+        let mut decisions = outputs.claims.decisions();
         // Before the first translation, nothing is cleaned up.
         let mut translated = outputs.translated.subscribe();
         let first = Instant::now() + COMPARISON_INTERVAL;
@@ -143,6 +144,7 @@ impl Deployer {
                 namespaces = sources.children.namespaces.changed() => self.push_within(&namespaces),
                 Ok(()) = authorities.changed() => self.push(outputs.infrastructure.keys()),
                 Ok(()) = translated.changed() => self.push_all(),
+                Ok(()) = decisions.changed() => self.push_all(),
                 Some((gateway, result)) = self.in_flight.next() => self.done(&gateway, result),
                 _ = comparison.tick() => self.push_all(),
                 () = until(wake_at) => {}

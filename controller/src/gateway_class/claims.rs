@@ -42,6 +42,8 @@ pub struct Claims {
     known: Mutex<KnownClasses>,
     /// Counts changes.
     changed: watch::Sender<u64>,
+    /// Counts changes of what is undecided.
+    decided: watch::Sender<u64>,
     /// A class that was served, and that another installation has taken over.
     lost: watch::Sender<Option<LostClass>>,
 }
@@ -71,6 +73,10 @@ struct ClassState {
     /// Since when the claim has been as it is.
     since: Instant,
     is_served: bool,
+    /// Whether this installation has claimed it, and so may write what belongs to it.
+    is_held: bool,
+    /// Why the claim could not be written at the last attempt.
+    failure: Option<String>,
 }
 
 /// A class that is to be claimed, or whose claim is to be renewed.
@@ -78,6 +84,8 @@ struct ClassState {
 pub(super) struct DueClaim {
     pub(super) class: String,
     pub(super) resource_version: String,
+    /// UID of the class.
+    pub(super) uid: String,
     /// The installation that held it, and has not renewed it.
     pub(super) former: Option<String>,
 }
@@ -104,6 +112,7 @@ impl Claims {
             installation,
             known: Mutex::default(),
             changed: watch::Sender::new(0),
+            decided: watch::Sender::new(0),
             lost: watch::Sender::new(None),
         }
     }
@@ -130,16 +139,82 @@ impl Claims {
             (Some(_), Some(_)) => false,
             (Some(_), None) => was_served.unwrap_or(is_starting || was_deleted),
         };
-        let unchanged = before.filter(|before| before.observed.claim == observed.claim);
+        let unchanged = before
+            .as_ref()
+            .filter(|before| before.observed.claim == observed.claim);
+        let holder = observed.claim.as_ref().map(|it| &it.holder);
+        let was_held = before.as_ref().is_some_and(|it| it.is_held);
         let state = ClassState {
             since: unchanged.map_or_else(Instant::now, |before| before.since),
-            observed,
             is_served,
+            // A user who removes the annotation takes nothing away.
+            is_held: was_held || (holder.is_some() && holder == self.installation.as_ref()),
+            failure: before.and_then(|it| it.failure),
+            observed,
         };
+        let is_decided = state.is_held && !was_held;
         known.classes.insert(class.to_owned(), state);
         drop(known);
-        self.changed.send_modify(|count| *count += 1);
+        self.report_change(is_decided);
         is_served
+    }
+
+    /// Records the response to a claim. The watch reports the same, but maybe later than the next
+    /// renewal or change.
+    pub(super) fn written(&self, class: &str, observed: ObservedClass) {
+        let mut known = self.known();
+        // Deleted meanwhile.
+        let Some(state) = known.classes.get_mut(class) else {
+            return;
+        };
+        let is_decided = !state.is_held;
+        state.observed = observed;
+        state.since = Instant::now();
+        state.is_held = true;
+        state.failure = None;
+        drop(known);
+        self.report_change(is_decided);
+    }
+
+    /// Records that the claim of a class cannot be written.
+    pub(crate) fn failed(&self, class: &str, why: &str) {
+        let mut known = self.known();
+        let Some(state) = known.classes.get_mut(class) else {
+            return;
+        };
+        let is_news = !state.is_held && state.failure.as_deref() != Some(why);
+        state.failure = Some(why.to_owned());
+        drop(known);
+        self.report_change(is_news);
+    }
+
+    fn report_change(&self, is_decisive: bool) {
+        self.changed.send_modify(|count| *count += 1);
+        if is_decisive {
+            self.decided.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Why nothing of a class may be deployed, although it seems to be served: another installation may do
+    /// the same. The reason is empty until the claim has been tried.
+    #[must_use]
+    pub fn undecided(&self, class: &str) -> Option<String> {
+        self.installation.as_ref()?;
+        let known = self.known();
+        let state = known.classes.get(class).filter(|it| !it.is_held)?;
+        Some(state.failure.clone().unwrap_or_default())
+    }
+
+    /// Follows changes of [`Claims::undecided`].
+    #[must_use]
+    pub fn decisions(&self) -> watch::Receiver<u64> {
+        self.decided.subscribe()
+    }
+
+    /// Whether a leader may begin to write: it holds a class, or there is none to be claimed.
+    pub(super) fn may_write(&self, now: Instant) -> bool {
+        let holds_one = self.known().classes.values().any(|it| it.is_held);
+        holds_one || self.due(now).is_empty()
     }
 
     /// Forgets a class that belongs to another controller.
@@ -231,6 +306,7 @@ impl Claims {
             is_due.then(|| DueClaim {
                 class: class.clone(),
                 resource_version: state.observed.resource_version.clone(),
+                uid: state.observed.uid.clone(),
                 former: holder.filter(|_| !is_ours).cloned(),
             })
         });
@@ -332,6 +408,7 @@ mod tests {
         let due = DueClaim {
             class: "x".to_owned(),
             resource_version: "7".to_owned(),
+            uid: "u".to_owned(),
             former: Some("b/gateway".to_owned()),
         };
         assert_eq!(claims.due(Instant::now()), [due]);
@@ -344,6 +421,21 @@ mod tests {
         assert_eq!(claims.due(Instant::now()), []);
         tokio::time::advance(RENEWAL).await;
         assert_eq!(claims.due(Instant::now()).len(), 1);
+    }
+
+    /// Otherwise it would be written again, with a version that is outdated.
+    #[tokio::test(start_paused = true)]
+    async fn a_written_claim_is_due_at_its_renewal_although_the_watch_is_late() {
+        let claims = claims();
+        claims.observe("x", observed(None, "1"), true);
+        assert_eq!(claims.due(Instant::now()).len(), 1);
+        assert_eq!(claims.undecided("x").as_deref(), Some(""));
+        claims.written("x", observed(Some("a/gateway"), "2"));
+        assert_eq!(claims.due(Instant::now()), []);
+        assert_eq!(claims.undecided("x"), None);
+        tokio::time::advance(RENEWAL).await;
+        let due = claims.due(Instant::now());
+        assert_eq!(due.first().map(|it| &*it.resource_version), Some("2"));
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
 //! Creates the default GatewayClass, and claims the classes that this installation serves.
 
 mod claims;
+mod requests;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -18,6 +18,7 @@ use translate::api::{CLASS_KIND, GATEWAY_GROUP, OWN_GROUP, PARAMETERS_KIND};
 
 pub use claims::{Claim, Claims, LostClass, ObservedClass};
 use claims::{DueClaim, ForeignClass};
+use requests::Requests;
 
 use crate::args::RunArgs;
 use crate::context::Context;
@@ -54,45 +55,35 @@ async fn claim_classes(context: &Context, writers: &Election) {
     let mut translated = context.outputs.translated.subscribe();
     // Cannot fail, since the sender is part of the context.
     let _ = translated.wait_for(|is_translated| *is_translated).await;
-    let mut apply_at = Some(Instant::now());
-    let mut reported = BTreeSet::new();
+    let mut requests = Requests::new(context.clone());
     loop {
         changed.borrow_and_update();
-        if apply_at.is_some_and(|at| at <= Instant::now()) {
-            let is_done = apply_default(context).await;
-            apply_at = (!is_done).then(|| Instant::now() + APPLY_RETRY);
-        }
-        let mut has_failed = false;
-        for due in claims.due(Instant::now()) {
-            has_failed |= !claim(context, &due).await;
-        }
-        let foreign: BTreeSet<_> = claims.foreign().into_iter().collect();
-        for class in foreign.difference(&reported) {
-            report(context, class).await;
-        }
-        reported = foreign;
-        if !has_failed {
+        let now = Instant::now();
+        requests.start(now);
+        if !requests.is_applying && claims.may_write(now) {
             writers.set(true);
         }
         tokio::select! {
             _ = changed.changed() => {}
+            () = requests.next() => {}
             () = sleep(RETRY) => {}
         }
     }
 }
 
 /// Applies the default class, unless another installation serves it. Returns whether that is done.
-async fn apply_default(context: &Context) -> bool {
+async fn apply_default(context: Context) -> bool {
     let class = &context.args.gateway_class;
     if context.outputs.claims.is_foreign(class) {
         return false;
     }
-    let error = match apply(context).await {
-        Ok(()) => return true,
-        Err(kube::Error::Api(status)) if status.code == 404 => {
+    let error = match timeout(REQUEST, apply(&context)).await {
+        Ok(Ok(())) => return true,
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
             "its CRD is not installed: install the CRDs of Gateway API".to_owned()
         }
-        Err(error) => error.to_string(),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => NO_RESPONSE.to_owned(),
     };
     warn!("cannot apply GatewayClass {class}; retrying: {error}");
     false
@@ -107,19 +98,21 @@ async fn apply(context: &Context) -> kube::Result<()> {
     Ok(())
 }
 
-/// Writes a claim. Returns whether it is decided who serves the class: not if the write failed.
-async fn claim(context: &Context, due: &DueClaim) -> bool {
-    let Some(installation) = context.outputs.claims.installation() else {
+/// Writes a claim. Returns whether it is written.
+async fn claim(context: Context, due: DueClaim) -> bool {
+    let claims = &context.outputs.claims;
+    let Some(installation) = claims.installation() else {
         return true;
     };
+    let renewed = Timestamp::now().to_string();
     let patch = json!({"metadata": {
         "resourceVersion": due.resource_version,
-        "annotations": {CLAIMED_BY: installation, RENEWED: Timestamp::now().to_string()},
+        "annotations": {CLAIMED_BY: installation, RENEWED: renewed},
     }});
     let params = PatchParams::default();
-    let (classes, class, patch) = (classes(context), &due.class, Patch::Merge(patch));
-    match timeout(REQUEST, classes.patch(class, &params, &patch)).await {
-        Ok(Ok(_)) => {
+    let (classes, class, patch) = (classes(&context), &due.class, Patch::Merge(patch));
+    let failure = match timeout(REQUEST, classes.patch(class, &params, &patch)).await {
+        Ok(Ok(written)) => {
             if let Some(former) = &due.former {
                 info!(
                     class,
@@ -127,37 +120,39 @@ async fn claim(context: &Context, due: &DueClaim) -> bool {
                     "took over a GatewayClass, whose installation no longer renews its claim"
                 );
             }
-            true
+            let claim = Claim {
+                holder: installation.to_owned(),
+                renewed,
+            };
+            let observed = ObservedClass {
+                claim: Some(claim),
+                resource_version: written.metadata.resource_version.unwrap_or_default(),
+                uid: due.uid,
+            };
+            claims.written(class, observed);
+            return true;
         }
         // It has changed meanwhile: the watch tells how.
         Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
             debug!(class, "a GatewayClass changed while it was claimed");
-            false
+            return false;
         }
-        Ok(Err(error)) => {
-            report_failure(class, &error.to_string());
-            false
-        }
-        Err(_) => {
-            report_failure(class, "no response from the API server");
-            false
-        }
-    }
-}
-
-fn report_failure(class: &str, error: &str) {
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => NO_RESPONSE.to_owned(),
+    };
     warn!(
         class,
-        error,
-        "cannot write the claim on a GatewayClass; retrying. Until it is written, a new leader deploys nothing \
-         and writes no status"
+        error = failure,
+        "cannot write the claim on a GatewayClass; retrying. Until it is written, its Gateways are not deployed"
     );
+    claims.failed(class, &failure);
+    false
 }
 
 /// Reports a class of another installation: in the log, and as an Event.
-async fn report(context: &Context, foreign: &ForeignClass) {
+async fn report(context: Context, foreign: ForeignClass) {
     let own = context.outputs.claims.installation().unwrap_or_default();
-    let ForeignClass { class, uid, holder } = foreign;
+    let ForeignClass { class, uid, holder } = &foreign;
     warn!(
         class,
         holder,
@@ -222,12 +217,11 @@ pub const CLAIMED_BY: &str = "gateway-system.io/claimed-by";
 /// The annotation with the time at which that was renewed.
 pub const RENEWED: &str = "gateway-system.io/claim-renewed";
 const FIELD_MANAGER: &str = "gateway-controller";
-/// Pause between attempts, and the longest time until a claim is due.
+/// Interval of looking for claims that are due.
 const RETRY: Duration = Duration::from_secs(2);
-/// Pause after a failed application of the default class.
-const APPLY_RETRY: Duration = Duration::from_secs(10);
 /// Timeout of a request.
 const REQUEST: Duration = Duration::from_secs(10);
+const NO_RESPONSE: &str = "no response from the API server";
 
 #[cfg(test)]
 mod tests;

@@ -92,8 +92,11 @@ impl Installation {
                     uid: class.metadata.uid.expect("a uid"),
                 };
                 let claims = &context.outputs.claims;
-                let is_served = claims.observe("gateway", observed, is_starting);
-                serves.store(is_served, Ordering::Relaxed);
+                let name = class.metadata.name.expect("a name");
+                let is_served = claims.observe(&name, observed, is_starting);
+                if name == "gateway" {
+                    serves.store(is_served, Ordering::Relaxed);
+                }
             }
         };
         async {
@@ -259,4 +262,45 @@ async fn nothing_is_written_before_classes_are_claimed() {
     pass(LONG, &mut running).await;
     assert!(own.serves(), "its proxies keep their configuration");
     assert!(!own.writing.is_leader());
+}
+
+/// An admission webhook may deny the claim on one class.
+#[tokio::test(start_paused = true)]
+async fn a_class_that_cannot_be_claimed_does_not_stop_the_others() {
+    let server = ApiServer::default();
+    let class = json!({"metadata": {}, "spec": {"controllerName": "x"}});
+    server.put(CLASS, class.clone());
+    server.put(&format!("{CLASSES}/bad"), class);
+    server.refuse("gatewayclasses/bad", 403);
+    let mut own = Installation::new(&server, "one");
+    own.is_starting = true;
+    let outputs = Arc::clone(&own.context.outputs);
+    let claims = &outputs.claims;
+    let mut running = std::pin::pin!(own.run());
+    pass(Duration::from_secs(5), &mut running).await;
+    assert!(own.serves() && own.writing.is_leader());
+    assert_eq!(claims.undecided("gateway"), None);
+    let why = claims.undecided("bad").expect("it is not claimed");
+    assert!(why.contains("injected fault"), "{why}");
+    // It is tried again, and less and less often.
+    pass(LONG, &mut running).await;
+    let writes = server.writes().into_iter();
+    let tries = writes.filter(|it| it.uri.contains("/bad")).count();
+    assert!((10..40).contains(&tries), "{tries}");
+    server.accept_all();
+    pass(Duration::from_secs(30), &mut running).await;
+    assert_eq!(claims.undecided("bad"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_application_of_the_class_without_a_response_ends_and_is_repeated() {
+    let server = ApiServer::default();
+    let mut own = Installation::new(&server, "one");
+    server.fail([Fault::AppliedWithoutAnswer]);
+    let mut running = std::pin::pin!(own.run());
+    pass(Duration::from_secs(30), &mut running).await;
+    assert!(own.serves() && own.writing.is_leader());
+    let applied = server.writes().into_iter();
+    let applied = applied.filter(|it| it.uri.contains("fieldManager"));
+    assert_eq!(applied.count(), 2);
 }
