@@ -1,5 +1,6 @@
 //! Policies that name something that does not exist, or have parts without effect. What such a policy
 //! should protect may be open, so it is not left to its status alone: an Event, and a metric for an alert.
+//! What is too much for a minute waits for the next: a flood must not hide the mistake of another tenant.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -15,6 +16,9 @@ pub(super) struct PolicyWarnings {
     reported: BTreeMap<ObjectRef, String>,
     missing: BTreeSet<ObjectRef>,
     recent: VecDeque<Instant>,
+    /// Objects to look at again once there is room, in order, each once.
+    waiting: VecDeque<ObjectRef>,
+    is_waiting: BTreeSet<ObjectRef>,
 }
 
 /// An Event to write.
@@ -51,15 +55,50 @@ impl PolicyWarnings {
         let reason = first.reason.to_string();
         let texts: BTreeSet<String> = problems.iter().map(text).collect();
         let text = texts.into_iter().collect::<Vec<_>>().join("; ");
-        while self.recent.front().is_some_and(|at| *at + PERIOD <= now) {
-            self.recent.pop_front();
+        if self.reported.get(object) == Some(&text) {
+            return None;
         }
-        if self.reported.get(object) == Some(&text) || self.recent.len() >= PER_PERIOD {
+        if self.room(now) == 0 {
+            self.postpone(object);
             return None;
         }
         self.reported.insert(object.clone(), text.clone());
         self.recent.push_back(now);
         Some(Warning { reason, text })
+    }
+
+    /// Reports an object later, in the state that it has then.
+    pub(super) fn postpone(&mut self, object: &ObjectRef) {
+        self.reported.remove(object);
+        if self.is_waiting.insert(object.clone()) {
+            self.waiting.push_back(object.clone());
+        }
+    }
+
+    /// When to call [`PolicyWarnings::take_waiting`]; `None` if nothing waits.
+    pub(super) fn next_at(&self, now: Instant) -> Option<Instant> {
+        self.waiting.front()?;
+        let oldest = self.recent.front().copied();
+        let is_full = self.recent.len() >= PER_PERIOD;
+        Some(oldest.filter(|_| is_full).map_or(now, |at| at + PERIOD))
+    }
+
+    /// The objects to look at again now.
+    pub(super) fn take_waiting(&mut self, now: Instant) -> Vec<ObjectRef> {
+        let count = self.room(now).min(self.waiting.len());
+        let objects: Vec<_> = self.waiting.drain(..count).collect();
+        for object in &objects {
+            self.is_waiting.remove(object);
+        }
+        objects
+    }
+
+    /// How many warnings may be reported now.
+    fn room(&mut self, now: Instant) -> usize {
+        while self.recent.front().is_some_and(|at| *at + PERIOD <= now) {
+            self.recent.pop_front();
+        }
+        PER_PERIOD.saturating_sub(self.recent.len())
     }
 
     /// Number of policies with a target that does not exist.
@@ -179,5 +218,39 @@ mod tests {
         assert_eq!((0..100).filter(|it| warn(*it, now)).count(), PER_PERIOD);
         assert!(!warn(99, now) && warn(99, now + PERIOD));
         assert_eq!(warnings.missing(), 100);
+    }
+
+    #[test]
+    fn what_is_too_much_for_a_minute_is_reported_later_in_its_newest_state() {
+        let (mut warnings, mut now) = (PolicyWarnings::default(), Instant::now());
+        let missing = status(Reason::TargetNotFound, "it does not exist");
+        let accepted = status(Reason::Accepted, "the policy is valid");
+        let corrected = policy("p50");
+        assert_eq!(warnings.next_at(now), None);
+        let mut reported = BTreeSet::new();
+        for number in 0..100 {
+            let object = policy(&format!("p{number}"));
+            // Each waits once.
+            for _ in 0..3 {
+                let warning = warnings.observe(&object, Some(&missing), now);
+                reported.extend(warning.map(|_| object.clone()));
+            }
+        }
+        assert_eq!(warnings.observe(&corrected, Some(&accepted), now), None);
+        while let Some(at) = warnings.next_at(now) {
+            assert!(at == now || at == now + PERIOD);
+            now = at;
+            for object in warnings.take_waiting(now) {
+                let status = if object == corrected {
+                    &accepted
+                } else {
+                    &missing
+                };
+                let warning = warnings.observe(&object, Some(status), now);
+                reported.extend(warning.map(|_| object.clone()));
+            }
+        }
+        assert_eq!(reported.len(), 99);
+        assert!(!reported.contains(&corrected));
     }
 }

@@ -121,21 +121,30 @@ impl Events {
             reason: "RefusedByProxy".to_owned(),
             text: format!("a proxy rejected it; the previous version, if any, stays: {why}"),
         };
-        self.send(object, (api_version, uid), note);
+        if !self.send(object, (api_version, uid), note) {
+            debug!(%object, "an event was dropped: the queue is full");
+        }
     }
 
-    /// Records an event about a policy that does not do what its author expects.
+    /// Records an event about a policy that does not do what its author expects. Returns whether the queue
+    /// had room for it.
     pub fn warn(
         &self,
         object: &ObjectRef,
         (api_version, uid): (Option<&str>, &str),
         reason: String,
         text: String,
-    ) {
-        self.send(object, (api_version, uid), Note { reason, text });
+    ) -> bool {
+        self.send(object, (api_version, uid), Note { reason, text })
     }
 
-    fn send(&self, object: &ObjectRef, (api_version, uid): (Option<&str>, &str), mut note: Note) {
+    /// Returns whether the queue had room.
+    fn send(
+        &self,
+        object: &ObjectRef,
+        (api_version, uid): (Option<&str>, &str),
+        mut note: Note,
+    ) -> bool {
         let reference = ObjectReference {
             api_version: api_version.map(str::to_owned),
             kind: Some(object.kind.to_string()),
@@ -145,9 +154,10 @@ impl Events {
             ..ObjectReference::default()
         };
         note.text.truncate(note.text.floor_char_boundary(MAX_NOTE));
-        if let Err(TrySendError::Full(_)) = self.0.try_send((reference, note)) {
-            debug!(%object, "an event was dropped: the queue is full");
-        }
+        !matches!(
+            self.0.try_send((reference, note)),
+            Err(TrySendError::Full(_))
+        )
     }
 }
 

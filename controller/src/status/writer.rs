@@ -21,7 +21,7 @@ use xds::model::{BindKey, Kind, ObjectName, ResourceKey};
 use super::merge::{Author, NameUse};
 use super::metrics::StatusMetrics;
 use super::plan::{StatusInputs, Write, listener_sets_in, plan};
-use super::policy_warnings::PolicyWarnings;
+use super::policy_warnings::{PolicyWarnings, Warning};
 use super::presence::Presence;
 use super::programmed::{AckCount, Deployment};
 use super::refusal::{Events, ReportedRejections, object_of};
@@ -119,6 +119,7 @@ impl StatusWriter {
             self.metrics.set_backlog(self.queue.backlog());
             self.measures.set_failing(self.queue.failing());
             let absent_at = self.presence.next_change();
+            let warn_at = self.warnings.next_at(Instant::now());
             tokio::select! {
                 objects = outputs.statuses.changed() => {
                     self.warn_about_policies(objects.iter());
@@ -138,6 +139,10 @@ impl StatusWriter {
                 () = until(absent_at) => {
                     let gateways = self.presence.take_absent(Instant::now());
                     self.push_gateways(&gateways);
+                }
+                () = until(warn_at) => {
+                    let waiting = self.warnings.take_waiting(Instant::now());
+                    self.warn_about_policies(waiting.iter());
                 }
                 _ = comparison.tick() => self.compare_all(),
                 () = until(wake_at) => {}
@@ -180,8 +185,10 @@ impl StatusWriter {
             let observed = self.outputs.observed.get(object);
             let version = observed.as_ref().map(|it| &*it.api_version);
             let uid = observed.as_ref().map_or("", |it| &*it.uid);
-            self.events
-                .warn(object, (version, uid), warning.reason, warning.text);
+            let Warning { reason, text } = warning;
+            if !self.events.warn(object, (version, uid), reason, text) {
+                self.warnings.postpone(object);
+            }
         }
         self.metrics.set_missing_targets(self.warnings.missing());
     }
