@@ -15,6 +15,8 @@ use crate::status::refusal::object_of;
 #[derive(Debug, Default)]
 pub(super) struct Oversized {
     sizes: BTreeMap<ResourceKey, usize>,
+    /// The same resources by object.
+    by_object: BTreeMap<ObjectRef, BTreeSet<ResourceKey>>,
     /// Objects for which the number of such resources has changed.
     touched: BTreeSet<ObjectRef>,
 }
@@ -29,16 +31,32 @@ impl Oversized {
         } else {
             self.sizes.insert(key.clone(), size)
         };
-        if before.is_some() || !is_admitted {
-            self.touched.extend(object_of(key));
+        if (before.is_some() || !is_admitted)
+            && let Some(object) = object_of(key)
+        {
+            self.touched.insert(object.clone());
+            self.set_of_object(object, key, is_admitted);
         }
         is_admitted
+    }
+
+    fn set_of_object(&mut self, object: ObjectRef, key: &ResourceKey, is_admitted: bool) {
+        if !is_admitted {
+            self.by_object
+                .entry(object)
+                .or_default()
+                .insert(key.clone());
+        } else if let Some(keys) = self.by_object.get_mut(&object) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.by_object.remove(&object);
+            }
+        }
     }
 
     /// What these resources use of their budget.
     pub(super) fn used(&self) -> BudgetUse {
         let largest = self.sizes.values().max().copied().unwrap_or_default();
-        let objects: BTreeSet<_> = self.sizes.keys().filter_map(object_of).collect();
         #[expect(
             clippy::cast_precision_loss,
             reason = "a share needs no more precision"
@@ -46,7 +64,7 @@ impl Oversized {
         let share = largest as f64 / limit() as f64;
         BudgetUse {
             share,
-            refused: objects.len() as u64,
+            refused: self.by_object.len() as u64,
         }
     }
 
@@ -54,8 +72,9 @@ impl Oversized {
     pub(super) fn take_changed(&mut self) -> Vec<(ObjectRef, Option<Arc<str>>)> {
         let touched = std::mem::take(&mut self.touched).into_iter();
         let checked = touched.map(|object| {
-            let mut sizes = self.sizes.iter();
-            let found = sizes.find(|(key, _)| object_of(key).as_ref() == Some(&object));
+            let keys = self.by_object.get(&object);
+            let first = keys.and_then(BTreeSet::first);
+            let found = first.and_then(|key| self.sizes.get_key_value(key));
             let why = found.map(|(key, size)| {
                 let text = format!(
                     "{} {} takes {size} bytes; the limit is {}: split the object",
@@ -78,6 +97,8 @@ fn limit() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use xds::model::{ObjectName, Resource, Service, ServiceKey};
 
     use super::*;
@@ -93,6 +114,37 @@ mod tests {
             ports: Vec::new(),
         })))
     }
+
+    /// To compare each with each would take minutes.
+    #[test]
+    fn many_oversized_objects_take_time_in_proportion() {
+        let mut oversized = Oversized::default();
+        let large = encoded(1 << 17);
+        let key = |number: usize| ResourceKey {
+            kind: large.key.kind,
+            key: format!("Service/app/shop-{number}").into(),
+        };
+        let begun = std::time::Instant::now();
+        for number in 0..COUNT {
+            assert!(!oversized.admit(&key(number), Some(&large)));
+        }
+        assert_eq!(oversized.take_changed().len(), COUNT);
+        assert_eq!(oversized.used().refused, COUNT as u64);
+        for number in 0..COUNT {
+            assert!(oversized.admit(&key(number), None));
+        }
+        assert!(
+            oversized
+                .take_changed()
+                .iter()
+                .all(|(_, why)| why.is_none())
+        );
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(20), "{took:?}");
+        assert!(oversized.by_object.is_empty());
+    }
+
+    const COUNT: usize = 20_000;
 
     #[test]
     fn an_oversized_object_is_reported_until_it_is_smaller() {
