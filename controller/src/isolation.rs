@@ -2,9 +2,10 @@
 //!
 //! A replica that no longer hears the API server serves from memory, which is right while the API server is
 //! away for all. If another replica does hear it, proxies that connect belong there: this one would send
-//! them back to an older state, with removed endpoints and revoked grants. Then it is not ready, and rejects
-//! new streams; those that are open continue. The replicas ask each other at the controller's Service, since
-//! the Lease cannot be read either.
+//! them back to an older state, with removed endpoints and revoked grants. Then it is not ready, rejects new
+//! streams, and ends those that are open within seconds, each at a random moment: its proxies would get
+//! nothing of what changes, and the leader would not know that they run. The replicas ask each other at the
+//! controller's Service, since the Lease cannot be read either.
 
 use std::fmt;
 use std::io;

@@ -31,6 +31,7 @@ use xds_grpc::server::{Limits, Server, Transport};
 
 use crate::args::XdsMode;
 use crate::context::Context;
+use crate::outputs::Outputs;
 
 use acknowledgements::Reporter;
 use authorize::Authorizer;
@@ -79,11 +80,26 @@ pub async fn run(context: Context, listener: TcpListener) {
         () = serving => {}
         () = close => {}
         () = authorizer.follow_keys() => {}
+        () = send_away(&server, &context.outputs) => {}
         () = reporter.report(&server, &context.outputs) => {}
         () = replicas.follow(&context.leadership, |gateways| reporter.mark(gateways)) => {}
         () = replicas.report(context.leadership.clone()) => {}
     }
     replicas.withdraw().await;
+}
+
+/// Sends proxies to another replica while this one may be outdated: on a stream that stays open they would
+/// get nothing of what changes, and the leader would count them as gone.
+async fn send_away(server: &Server, outputs: &Outputs) {
+    let mut isolated = outputs.isolated.subscribe();
+    loop {
+        let is_isolated = isolated.borrow_and_update().is_some();
+        server.send_away(is_isolated);
+        if isolated.changed().await.is_err() {
+            // The sender is gone: the state is final.
+            return std::future::pending().await;
+        }
+    }
 }
 
 async fn transport(mode: XdsMode, certificates: &mut Certificates) -> Transport {

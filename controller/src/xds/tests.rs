@@ -15,6 +15,7 @@ use xds_grpc::client::{ConnectError, Controller, Stream, StreamError};
 
 use super::cluster::{Cluster, Replica, locked, web};
 use super::*;
+use crate::isolation::Isolated;
 use crate::outputs::Acknowledgements;
 use crate::xds::listen;
 
@@ -208,4 +209,24 @@ async fn a_server_that_waits_for_a_certificate_can_be_stopped() {
     let server = tokio::spawn(run(replica.context.clone(), listener));
     replica.stop.stop();
     within(server).await.expect("no panic");
+}
+
+/// They would get nothing of what changes, until the connection is too old.
+#[tokio::test]
+async fn proxies_of_an_isolated_replica_are_sent_to_another_one() {
+    let running = Running::start("plaintext").await;
+    running.publish("a.test");
+    let connected = running.connect("http", "a/web/web-1").await;
+    let (mut client, mut stream) = connected.expect("it is accepted");
+    answer(&mut client, &mut stream, None).await;
+    let isolated = Isolated {
+        silence: Duration::from_secs(95),
+        peer: "other".to_owned(),
+    };
+    let outputs = &running.replica.context.outputs;
+    outputs.isolated.send_replace(Some(isolated));
+    let end = within(stream.next()).await.expect("no error");
+    assert_eq!(end, None);
+    let refused = running.connect("http", "a/web/web-1").await;
+    assert!(refused.is_err(), "it belongs to the other one");
 }

@@ -146,10 +146,25 @@ impl Connection {
         }
     }
 
+    /// Completes at a random moment after proxies are sent away, unless that ends before.
+    async fn is_sent_away(&self) {
+        let server = &self.server;
+        let mut sends_away = server.sends_away.subscribe();
+        loop {
+            is_set(sends_away.clone()).await;
+            let wait = rand::random_range(Duration::ZERO..=server.limits.sent_away);
+            tokio::select! {
+                () = sleep(wait) => return,
+                _ = sends_away.wait_for(|it| !*it) => {}
+            }
+        }
+    }
+
     /// Completes when the connection should retire: at its maximum age, on request, or at shutdown.
     async fn is_retiring(&self) {
         tokio::select! {
             () = sleep(age(&self.server.limits)) => {}
+            () = self.is_sent_away() => {}
             () = is_set(self.follow_retirement()) => {}
             () = is_set(self.server.closing.subscribe()) => {}
         }

@@ -20,6 +20,9 @@ pub struct Limits {
     /// Jitter of the maximum age in both directions, so that connections opened together do not all
     /// close together.
     pub age_jitter: Duration,
+    /// Time within which connections retire when proxies are sent away, each at a random moment: a thousand
+    /// proxies then reach the other servers at a hundred a second.
+    pub sent_away: Duration,
     /// Time for a retiring connection to finish the batch in progress.
     pub grace: Duration,
     /// Interval of HTTP/2 pings. Connection tracking drops idle connections after minutes.
@@ -60,6 +63,7 @@ impl Default for Limits {
             unresponsive: Duration::from_secs(30),
             age: Duration::from_mins(30),
             age_jitter: Duration::from_mins(3),
+            sent_away: Duration::from_secs(10),
             grace: Duration::from_secs(30),
             keepalive: Duration::from_secs(20),
             keepalive_timeout: Duration::from_secs(10),

@@ -55,6 +55,7 @@ pub struct Server {
     registry: Mutex<Registry>,
     admission: Admission,
     closing: watch::Sender<bool>,
+    sends_away: watch::Sender<bool>,
 }
 
 impl Server {
@@ -74,6 +75,7 @@ impl Server {
             published,
             registry: Mutex::default(),
             closing: watch::Sender::new(false),
+            sends_away: watch::Sender::new(false),
         })
     }
 
@@ -112,6 +114,13 @@ impl Server {
     #[must_use]
     pub fn connected(&self) -> Vec<Proxy> {
         locked(&self.registry).all()
+    }
+
+    /// Sets whether proxies are sent to another server: their connections retire soon, each at a random moment
+    /// ([`Limits::sent_away`]). That new ones are rejected is left to [`Authorize`].
+    pub fn send_away(&self, sends_away: bool) {
+        self.sends_away
+            .send_if_modified(|current| std::mem::replace(current, sends_away) != sends_away);
     }
 
     /// Shuts down: [`Server::serve`] stops accepting and returns once the streams have finished

@@ -33,6 +33,44 @@ async fn connections_end_at_their_maximum_age_and_the_next_receives_only_changes
     assert!(again.names().await.is_empty());
 }
 
+/// As by a replica that no longer hears the API server, while another one does.
+#[tokio::test]
+async fn proxies_that_are_sent_away_end_after_their_batch() {
+    let controller = Controller::limited(Limits {
+        sent_away: SOON,
+        ..Limits::default()
+    })
+    .await;
+    controller.publish(&[("x", Some(1))]);
+    let mut busy = controller.proxy("busy").await;
+    let mut quiet = controller.proxy("quiet").await;
+    quiet.names().await;
+    let batch = busy.batch().await;
+    controller.server.send_away(true);
+    assert_eq!(quiet.end().await.code(), Code::Ok);
+    busy.acknowledge(&batch).await;
+    assert_eq!(busy.end().await.code(), Code::Ok);
+    controller.server.send_away(false);
+    let mut again = controller.proxy("again").await;
+    assert_eq!(again.names().await, ["x"]);
+}
+
+#[tokio::test]
+async fn proxies_stay_if_sending_them_away_ends_before_their_moment() {
+    let controller = Controller::limited(Limits {
+        sent_away: Duration::from_hours(1_000_000),
+        ..Limits::default()
+    })
+    .await;
+    controller.publish(&[("x", Some(1))]);
+    let mut proxy = controller.proxy("p").await;
+    proxy.names().await;
+    controller.server.send_away(true);
+    controller.server.send_away(false);
+    controller.publish(&[("y", Some(1))]);
+    assert_eq!(proxy.names().await, ["y"]);
+}
+
 #[tokio::test]
 async fn a_closing_server_lets_streams_finish_their_batch() {
     let controller = Controller::start().await;
