@@ -35,7 +35,11 @@ struct Scene {
 impl Scene {
     /// A deployer that is the leader, in a cluster with these objects.
     fn with(objects: &[(&str, Value)]) -> Self {
-        let (server, outputs) = (ApiServer::default(), Arc::new(Outputs::default()));
+        Self::of(Outputs::default(), objects)
+    }
+
+    fn of(outputs: Outputs, objects: &[(&str, Value)]) -> Self {
+        let (server, outputs) = (ApiServer::default(), Arc::new(outputs));
         server.put("/api/v1/namespaces/infra", json!({}));
         for (path, object) in objects {
             server.put(path, object.clone());

@@ -3,6 +3,7 @@
 use tokio::time::timeout;
 
 use super::*;
+use crate::gateway_class::{Claim, Claims, ObservedClass};
 
 #[tokio::test(start_paused = true)]
 async fn a_panic_is_a_refusal_of_its_gateway() {
@@ -223,4 +224,39 @@ async fn a_panic_of_a_watch_ends_the_deployer() {
     let ended = timeout(Duration::from_mins(1), scene.deployer).await;
     let error = ended.expect("it ends").expect_err("by the panic");
     assert!(error.is_panic(), "{error}");
+}
+
+/// Another installation may deploy them.
+#[tokio::test(start_paused = true)]
+async fn gateways_are_deployed_once_their_class_is_claimed() {
+    let outputs = Outputs {
+        claims: Claims::new(Some("one/gateway".to_owned())),
+        ..Outputs::default()
+    };
+    let scene = Scene::of(outputs, &[]);
+    let class = |holder: Option<&str>| ObservedClass {
+        claim: holder.map(|holder| Claim {
+            holder: holder.to_owned(),
+            renewed: "now".to_owned(),
+        }),
+        resource_version: "1".to_owned(),
+        uid: "u".to_owned(),
+    };
+    let claims = &scene.outputs.claims;
+    assert!(claims.observe("", class(None), true), "it is served");
+    scene.want("uid-1", Infrastructure::default());
+    settle().await;
+    assert_eq!((scene.deployment(), scene.writes()), (None, 0));
+    claims.failed("", "a webhook denies it");
+    settle().await;
+    assert!(
+        scene
+            .refusal()
+            .ends_with("GatewayClasses, and admission webhooks")
+    );
+    assert!(scene.refusal().contains("a webhook denies it"));
+    assert_eq!(scene.writes(), 0);
+    claims.observe("", class(Some("one/gateway")), false);
+    settle().await;
+    assert_eq!(scene.deployment(), Some(Deployment::Done));
 }
