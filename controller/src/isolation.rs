@@ -5,7 +5,10 @@
 //! them back to an older state, with removed endpoints and revoked grants. Then it is not ready, rejects new
 //! streams, and ends those that are open within seconds, each at a random moment: its proxies would get
 //! nothing of what changes, and the leader would not know that they run. The replicas ask each other at the
-//! controller's Service, since the Lease cannot be read either.
+//! controller's Service, since the Lease cannot be read either, and neither can their addresses, which change
+//! with each rollout. The Service leads each connection to any ready replica, unless the chart's values give
+//! it a session affinity or a local traffic policy: then this replica may reach itself alone, and counts as
+//! not isolated.
 
 use std::fmt;
 use std::io;
