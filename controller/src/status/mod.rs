@@ -5,6 +5,7 @@
 //! it with the entries of others. [`queue`](crate::queue) decides the order and pace, and
 //! [`StatusWriter`] does the I/O.
 
+mod acks;
 pub mod merge;
 mod metrics;
 pub mod plan;
@@ -12,6 +13,7 @@ mod policy_warnings;
 mod presence;
 pub mod programmed;
 pub mod refusal;
+mod send;
 mod writer;
 
 pub use metrics::StatusMetrics;

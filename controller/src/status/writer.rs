@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::api::{DynamicObject, Patch, PatchParams};
-use kube::{Api, Client};
+use kube::Client;
 use tokio::task::yield_now;
-use tokio::time::{Instant, interval_at, timeout};
-use tracing::{debug, info, warn};
+use tokio::time::{Instant, interval_at};
+use tracing::{info, warn};
 use translate::ObjectRef;
 use translate::api::{self, Resource as _};
 use translate::status::Status;
-use xds::model::{BindKey, Kind, ObjectName, ResourceKey};
+use xds::model::ObjectName;
 
+use super::acks::{ack_counts, changed_resources};
 use super::merge::{Author, NameUse};
 use super::metrics::StatusMetrics;
 use super::plan::{StatusInputs, Write, listener_sets_in, plan};
@@ -25,11 +25,11 @@ use super::policy_warnings::{PolicyWarnings, Warning};
 use super::presence::Presence;
 use super::programmed::{AckCount, Deployment};
 use super::refusal::{Events, ReportedRejections, object_of};
-use crate::deploy::ports::Port;
+use super::send::send;
 use crate::leadership::Leadership;
 use crate::outputs::{Acknowledgements, Outputs};
 use crate::queue::{
-    NextAction, Outcome, Panic, Queue, QueueMeasures, Tasks, WriterMeasures, outcome_of, until,
+    NextAction, Outcome, Panic, Queue, QueueMeasures, Tasks, WriterMeasures, until,
 };
 use crate::stopping::Stopping;
 
@@ -416,56 +416,6 @@ impl StatusWriter {
     }
 }
 
-/// The resources whose acknowledgements differ. A Gateway can have thousands of listeners.
-fn changed_resources<'a>(
-    before: &'a Acknowledgements,
-    after: &'a Acknowledgements,
-) -> BTreeSet<&'a ResourceKey> {
-    // The rejection of a bind concerns all listeners.
-    let for_all = |of: &'a Acknowledgements| {
-        let binds = of.refused.iter().filter(|(it, _)| it.kind == Kind::Bind);
-        (of.connected, binds.collect::<Vec<_>>())
-    };
-    let all_differ = for_all(before) != for_all(after);
-    let sides = [before, after].into_iter();
-    let resources = sides.flat_map(|side| side.listeners.keys().chain(side.refused.keys()));
-    let differs = |key: &&ResourceKey| {
-        all_differ
-            || before.listeners.get(*key) != after.listeners.get(*key)
-            || before.refused.get(*key) != after.refused.get(*key)
-    };
-    resources.filter(differs).collect()
-}
-
-/// The acknowledgements of listeners, by key without `own` at its start. The rejection of a bind
-/// concerns the listeners on it.
-fn ack_counts(
-    listeners: &[(ResourceKey, BindKey)],
-    known: Option<&Acknowledgements>,
-    ports: Option<&BTreeSet<Port>>,
-    own: &str,
-) -> BTreeMap<String, AckCount> {
-    let counts = listeners.iter().map(|(key, bind)| {
-        let bind = ResourceKey {
-            kind: Kind::Bind,
-            key: bind.as_str().into(),
-        };
-        let refused = known.and_then(|it| it.refused.get(key).or(it.refused.get(&bind)));
-        let accepted = known.and_then(|it| it.listeners.get(key)).copied();
-        let port = Port::of(&bind);
-        let missing = port.filter(|port| ports.is_some_and(|it| !it.contains(port)));
-        let acks = AckCount {
-            connected: known.map_or(0, |it| it.connected),
-            accepted: accepted.unwrap_or(0),
-            refused: refused.cloned(),
-            missing_port: missing.map(|it| it.number),
-        };
-        let name = key.key.strip_prefix(own).unwrap_or(&key.key);
-        (name.to_owned(), acks)
-    });
-    counts.collect()
-}
-
 /// Discards the changes that `StatusWriter::lead` follows.
 fn discard_changes(outputs: &Outputs) {
     outputs.statuses.discard_changes();
@@ -477,46 +427,8 @@ fn discard_changes(outputs: &Outputs) {
     outputs.service_ports.discard_changes();
 }
 
-/// Sends one write. After a timeout it is unknown whether it was applied: the version in the patch
-/// makes a repetition harmless.
-async fn send(client: Client, object: &ObjectRef, write: &Write) -> Outcome {
-    let name = &object.name;
-    let api: Api<DynamicObject> = if name.namespace.is_empty() {
-        Api::all_with(client, &write.resource)
-    } else {
-        Api::namespaced_with(client, &name.namespace, &write.resource)
-    };
-    let (parameters, patch) = (PatchParams::default(), Patch::Merge(&write.patch));
-    let response = api.patch_status(&name.name, &parameters, &patch);
-    let error = match timeout(WRITE_DEADLINE, response).await {
-        Ok(Ok(_)) => {
-            debug!(%object, "wrote the status");
-            return Outcome::Written(write.desired);
-        }
-        Ok(Err(error)) => error,
-        Err(_) => {
-            warn!(%object, "timed out waiting for the API server's response to a status write");
-            return Outcome::Unavailable;
-        }
-    };
-    let outcome = outcome_of(&error);
-    match outcome {
-        Outcome::Conflict { .. } => debug!(%object, "another client has changed the object"),
-        Outcome::Refused | Outcome::Failed => warn!(
-            %object,
-            %error,
-            "the API server rejected the status; retrying: check the controller's RBAC rules and the \
-             version of the CRDs"
-        ),
-        _ => warn!(%object, %error, "cannot write the status yet; retrying"),
-    }
-    outcome
-}
-
 /// Interval of comparing everything, in case a watch missed a change: 10 min.
 const COMPARISON_INTERVAL: Duration = Duration::from_mins(10);
-/// Timeout for one write: 10 s.
-const WRITE_DEADLINE: Duration = Duration::from_secs(10);
 /// Objects compared before a yield: 64.
 const COMPARISONS_PER_YIELD: usize = 64;
 

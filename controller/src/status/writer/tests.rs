@@ -1,7 +1,5 @@
 //! On paused time: a minute passes as soon as every task waits.
 
-mod acknowledgements;
-
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -17,6 +15,7 @@ use crate::metrics::Metrics;
 use crate::outputs::Observed;
 use crate::stopping::Stop;
 use crate::testing::{ApiServer, Fault};
+use xds::model::{Kind, ResourceKey};
 
 const OURS: &str = "gateway-system.io/controller";
 const GATEWAYS: &str = "/apis/gateway.networking.k8s.io/v1/gateways";

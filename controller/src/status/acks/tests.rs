@@ -1,6 +1,6 @@
 //! Which listeners an acknowledgement or rejection concerns.
 
-use xds::model::Transport;
+use xds::model::{ObjectName, Transport};
 
 use super::*;
 
