@@ -112,7 +112,7 @@
 //! | [`config`] | the compiled configuration and its sources |
 //! | [`net`], [`observe`] | sockets, with or without TLS; counters and logs |
 //! | [`tls`], [`policy`], [`route`], [`failure`] | TLS set-up, policies, the router; failures and the responses to them |
-//! | [`http`], [`memory`], [`machine`], [`names`], [`limits`] | codecs, buffers, resources of the machine, ids, limits |
+//! | [`http`], [`memory`], [`machine`], [`names`], `fair_places`, [`limits`] | codecs, buffers, resources of the machine, ids, limits |
 
 // Nothing may lock or block on a shard. Files that run on other threads allow it for themselves.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
@@ -123,6 +123,7 @@ pub mod config;
 mod downstream;
 mod exchange;
 pub mod failure;
+mod fair_places;
 mod forward;
 pub mod http;
 pub mod http2;

@@ -116,9 +116,10 @@ pub const ACCEPTS_PER_POLL: u32 = 16;
 pub const MIRROR_BYTES: usize = 64 * KIB;
 /// Bytes of a mirror's response read to reuse its connection: 1 MiB; then it is closed.
 pub const MIRROR_RESPONSE_BYTES: usize = 1024 * KIB;
-/// File descriptors (`RLIMIT_NOFILE`) reserved for other than connections: 128, for rings, inboxes,
-/// logs, files and DNS.
-pub const OWN_DESCRIPTORS: u64 = 128;
+/// File descriptors (`RLIMIT_NOFILE`) reserved for other than connections: 256. Half of them are for
+/// rings, inboxes, logs and files, half for [`JWKS_FETCHES`] and [`DNS_LOOKUPS`], which take two each
+/// while they ask two name servers at a time.
+pub const OWN_DESCRIPTORS: u64 = 256;
 /// Descriptors of a shard per bind: 2, its socket and the supervisor's.
 pub const BIND_DESCRIPTORS: usize = 2;
 /// Bytes of a PROXY protocol header, TLVs included: 4 KiB; those that carry a certificate's subject
@@ -398,11 +399,16 @@ pub const JWKS_POLL: Duration = Duration::from_millis(5);
 /// Longest interval of these checks, which doubles each time: 40 ms. With as many as may wait, they
 /// cost a shard a hundredth of its time.
 pub const JWKS_POLL_MAX: Duration = Duration::from_millis(40);
-/// Requests of a shard that wait for a key set to be fetched: 512; further ones get 503. Made-up
-/// keys may take all slots, but only until the next fetch.
+/// Requests of a shard that wait for a key set to be fetched: 512; further ones get 503. Those for one
+/// source of keys may take half of the places, and no more than it leaves free: anybody may name an
+/// issuer that hangs.
 pub const JWKS_WAITING: usize = 512;
 /// Keys that a shard remembers as unknown: 256, in slots by hash, so 6 KiB.
 pub const JWKS_UNKNOWN_KEYS: usize = 256;
+/// Fetches of key sets in progress: 32. Those for policies of one namespace may take half of the places,
+/// and no more than it leaves free: anybody may name many addresses that hang, each for
+/// [`JWKS_TIMEOUT`], and the keys of others are fetched meanwhile.
+pub const JWKS_FETCHES: usize = 32;
 /// Timeout for fetching a key set, from connecting to the last byte: 5 s.
 pub const JWKS_TIMEOUT: Duration = Duration::from_secs(5);
 /// Wait after the first failed fetch: 1 s, doubled after each further one.
@@ -464,6 +470,9 @@ pub const SNAPSHOT_SWEEP: Duration = Duration::from_secs(1);
 pub const DNS_TTL_MIN: Duration = Duration::from_secs(1);
 /// Longest TTL of a resolved address: 5 min, so that a wrong record does not persist for a day.
 pub const DNS_TTL_MAX: Duration = Duration::from_mins(5);
+/// Lookups in progress: 32, shared by the namespaces of backends like [`JWKS_FETCHES`]. A name whose
+/// servers do not respond takes a place for some 10 s.
+pub const DNS_LOOKUPS: usize = 32;
 /// Wait after a name's first failed lookup: 1 s, doubled after each further one.
 pub const DNS_RETRY: Duration = Duration::from_secs(1);
 /// Longest wait after a failed lookup: 1 min.

@@ -13,6 +13,7 @@ mod endpoints;
 mod external_auth;
 pub mod files;
 pub mod in_force;
+mod jobs;
 pub mod jwks;
 mod l4;
 pub mod local;

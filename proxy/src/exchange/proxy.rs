@@ -22,7 +22,7 @@ pub(crate) struct Proxy {
     pub(crate) regexes: RefCell<RegexCache>,
     /// Cache of verified tokens.
     pub(crate) tokens: RefCell<TokenCache>,
-    /// Requests waiting for an unknown key.
+    /// Requests waiting for a key set.
     pub(crate) key_waits: KeyWaits,
     /// Key of the HMAC that authenticates session tokens.
     pub(crate) session_key: ring::hmac::Key,

@@ -79,7 +79,8 @@ impl<'a> Exchange<'a> {
         sources: TokenSources<'_>,
         mut missing: MissingKey,
     ) -> Result<Principal<'a>, Refusal> {
-        let _slot = self.proxy.key_waits.enter().ok_or(Refusal::NoKeys)?;
+        let place = self.proxy.key_waits.enter(missing.source());
+        let _place = place.ok_or(Refusal::NoKeys)?;
         let until = Instant::now() + JWKS_WAIT;
         let mut pause = JWKS_POLL;
         loop {

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use proxy::limits::{JWKS_FETCHES, JWKS_WAITING};
+
 use crate::support::pki::authority;
 use crate::support::{
     ClientCertificates, Driver, Gate, Gateway, GatewayBuilder, Origin, Reply, Signer, TIMEOUT,
@@ -177,6 +179,34 @@ on_both_drivers! {
         assert_eq!(waiting.reads().status(), 200);
     }
 
+    fn requests_that_wait_for_a_hanging_issuer_leave_places_for_others(driver) {
+        let (app, old, new) = (origin(), Signer::p256(), Signer::ed25519());
+        let keys = || origin().replies(ok(key_set(&[old.jwk("old")])));
+        let [hanging, other] = [keys(), keys()];
+        let mut builder = gateway(driver).shards(1).backend("app", &[app.address()]);
+        for (name, keys) in [("hanging", &hanging), ("other", &other)] {
+            builder = builder
+                .rule(&format!("{{name: {name}, matches: [{{path: {{value: /{name}}}}}], backendRefs: [{{@app}}]}}"))
+                .policy_of(&format!("HTTPRoute/route-0/{name}"), &by_url(keys));
+        }
+        let gateway = builder.start();
+        hanging.now_replies(Reply::at_once().stalls());
+        other.now_replies(ok(key_set(&[new.jwk("new")])));
+        let token = bearer(&new.signs("new", &claims()));
+        // More than may wait in all.
+        let waiting = (0..JWKS_WAITING + 8).map(|_| {
+            let mut client = gateway.client();
+            client.sends(format!("GET /hanging HTTP/1.1\r\nHost: a.test\r\n{}\r\n\r\n", token[0]));
+            client
+        });
+        let mut waiting: Vec<_> = waiting.collect();
+        let last = waiting.last_mut().expect("there are many");
+        let answer = last.reads();
+        assert_eq!((answer.status(), answer.value("retry-after")), (503, Some("1")), "{answer}");
+        let answer = asks(&mut gateway.client(), "/other", &token);
+        assert_eq!(answer.status(), 200, "{answer}");
+    }
+
     fn a_request_that_waits_for_a_key_ends_when_its_policy_is_replaced(driver) {
         let (app, old, new) = (origin(), Signer::p256(), Signer::ed25519());
         let gate = Gate::default();
@@ -316,6 +346,36 @@ on_both_drivers! {
         assert_eq!((refused.status(), refused.value("retry-after")), (503, Some("1")));
         assert_eq!(app.requests().len(), 0);
         waits_for_sum(&gateway, "gateway_jwks_missing", &[], 1.0);
+    }
+
+    fn many_hanging_issuers_of_one_namespace_keep_no_other_from_being_fetched(driver) {
+        let (app, signer) = (origin(), Signer::p256());
+        let (keys, hanging) = (keys_of(&signer), origin().replies(Reply::at_once().stalls()));
+        let mut tenant = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+             metadata: {name: hanging, namespace: tenant}\nspec:\n  \
+             parentRefs: [{name: gw, namespace: default, sectionName: shared}]\n  rules:\n".to_owned();
+        for rule in 0..4 {
+            tenant += &format!("  - {{name: rule-{rule}, matches: [{{path: {{value: /{rule}}}}}]}}\n");
+        }
+        for rule in 0..4 {
+            let provider = |number| format!(
+                "{{name: p{number}, issuer: 'https://issuer.test/{number}', \
+                 jwks: {{remote: {{url: 'http://{}/{rule}/{number}'}}}}}}", hanging.address());
+            let providers: Vec<String> = (0..16).map(provider).collect();
+            tenant += &format!("---\napiVersion: gateway-system.io/v1alpha1\nkind: TrafficPolicy\n\
+                 metadata: {{name: hanging-{rule}, namespace: tenant}}\nspec:\n  targetRefs:\n  \
+                 - {{group: gateway.networking.k8s.io, kind: HTTPRoute, name: hanging, sectionName: rule-{rule}}}\n  \
+                 jwt: {{providers: [{}]}}\n", providers.join(", "));
+        }
+        let gateway = gateway_to(&app, driver)
+            .listener_with("shared", "protocol: HTTP, allowedRoutes: {namespaces: {from: All}}")
+            .document(&tenant)
+            .policy(&by_url(&keys))
+            .start();
+        // Half of the places; each of them hangs for longer than this test waits.
+        hanging.waits_for_requests(JWKS_FETCHES / 2);
+        waits_for_status(&gateway, &signer, "key", 200);
+        assert_eq!(hanging.connections(), JWKS_FETCHES / 2);
     }
 
     fn the_keys_of_a_policy_stay_until_those_of_its_new_address_are_fetched(driver) {

@@ -10,16 +10,17 @@ use crate::support::{
     authorizer, gateway, on_both_drivers, origin, pattern,
 };
 
-/// A gateway with 300 files, of which it keeps 128 for itself, two for its bind, and ten for its
+/// A gateway with [`FILES`], of which it keeps some for itself, two for its bind, and ten for its
 /// backend, which has that many connections. The rest is for clients.
 fn gateway_with_few_descriptors(driver: Driver, origin: &Origin) -> GatewayBuilder {
     gateway(driver)
         .routes_to(origin)
         .limits("upstreamConnections: 10")
-        .open_files(300)
+        .open_files(FILES)
 }
 
-const ROOM: usize = 300 - 128 - 2 - 10;
+const FILES: usize = 600;
+const ROOM: usize = FILES - 256 - 2 - 10;
 
 /// This many clients with a connection and a response.
 fn served_clients(gateway: &Gateway, count: usize) -> Vec<Client> {
@@ -93,7 +94,7 @@ on_both_drivers! {
         let gateway = gateway_with_few_descriptors(driver, &origin).start();
         let clients = served_clients(&gateway, ROOM - 10);
         // The former share of 45 % would have been exceeded.
-        assert!(clients.len() > 300 * 45 / 100);
+        assert!(clients.len() > FILES * 45 / 100);
     }
 
     fn connections_are_closed_after_their_response_when_capacity_is_scarce(driver) {

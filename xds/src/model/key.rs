@@ -280,6 +280,12 @@ impl PolicyKey {
     pub fn new(kind: &str, object: &ObjectName, target: &str) -> Self {
         Self(format!("{kind}/{object}/{target}").into())
     }
+
+    /// The namespace of the policy object.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.0.split('/').nth(1).unwrap_or_default()
+    }
 }
 
 impl WorkloadKey {
@@ -323,6 +329,7 @@ mod tests {
         assert_eq!(RouteKey::parse(route.as_str()), Ok(route));
 
         let policy = PolicyKey::new("TrafficPolicy", &gateway, listener.as_str());
+        assert_eq!(policy.namespace(), "infra");
         assert_eq!(PolicyKey::parse(policy.as_str()), Ok(policy));
         let workload = WorkloadKey::new("Pod", &gateway, "fd00::1");
         assert_eq!(WorkloadKey::parse(workload.as_str()), Ok(workload));

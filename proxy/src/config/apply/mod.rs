@@ -14,8 +14,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::task::{JoinError, JoinSet};
-use tracing::{error, info};
+use tokio::task::JoinError;
+use tracing::info;
 use xds::model::{BindKey, Change, Hostname, Transport};
 
 use self::binds::Binds;
@@ -25,6 +25,7 @@ use super::Published;
 use super::compile::{CompileOptions, Compiler};
 use super::dns::{Answer, LookupError, Names, Resolver};
 use super::in_force::InForce;
+use super::jobs::Jobs;
 use super::jwks::Fetcher;
 use super::publish::Publisher;
 use crate::limits::SNAPSHOT_SWEEP;
@@ -64,19 +65,20 @@ pub(super) type Locate<'a> = &'a dyn Fn(&BindKey) -> String;
 /// An event without a change of the source.
 #[derive(Debug)]
 pub(super) enum Event {
-    Answer(Result<Lookup, JoinError>),
+    Answer(Lookup),
     Keys,
     Time,
 }
 
-type Lookup = (Hostname, Result<Answer, LookupError>);
+/// A name, and the result of looking it up.
+type Lookup = (Hostname, Result<Result<Answer, LookupError>, JoinError>);
 
 /// The only writer of the current snapshot.
 pub(super) struct Applier {
     names: Names,
     allowance: WaitAllowance,
     resolver: Resolver,
-    lookups: JoinSet<Lookup>,
+    lookups: Jobs<Hostname, Result<Answer, LookupError>>,
     keys: Fetcher,
     compiler: Compiler,
     options: CompileOptions,
@@ -104,7 +106,7 @@ impl Applier {
             names: Names::default(),
             allowance: WaitAllowance::new(Instant::now()),
             resolver,
-            lookups: JoinSet::new(),
+            lookups: Jobs::new(),
             keys,
             compiler: Compiler::with_waker(wake),
             options,
@@ -149,7 +151,7 @@ impl Applier {
     pub(super) async fn event(&mut self) -> Event {
         let wake = self.wake_at();
         tokio::select! {
-            Some(lookup) = self.lookups.join_next() => Event::Answer(lookup),
+            Some(lookup) = self.lookups.next() => Event::Answer(lookup),
             () = self.keys.changed() => Event::Keys,
             () = sleep_until(wake) => Event::Time,
         }
@@ -188,7 +190,10 @@ impl Applier {
         let remote = self.compiler.remote_keys();
         self.keys.set_desired(remote, &snapshot, &self.resolver);
         if let Some(deadline) = keys_until {
-            self.keys.wait_for_first(deadline).await;
+            let resolver = &self.resolver;
+            self.keys
+                .wait_for_first(deadline, &snapshot, resolver)
+                .await;
         }
         self.publish_missing_keys();
         self.publisher.publish(snapshot);
@@ -220,11 +225,12 @@ impl Applier {
         self.start_lookups();
         let mut changed = false;
         while !self.names.settled() {
-            let lookup = tokio::time::timeout_at(deadline.into(), self.lookups.join_next());
+            let lookup = tokio::time::timeout_at(deadline.into(), self.lookups.next());
             let Ok(Some(lookup)) = lookup.await else {
                 break;
             };
             changed |= self.record_lookup(lookup);
+            self.start_lookups();
         }
         self.names.stop_waiting();
         changed
@@ -237,18 +243,17 @@ impl Applier {
         }
         for name in due {
             let resolver = self.resolver.clone();
-            self.lookups.spawn(async move {
-                let answer = resolver.lookup(&name).await;
-                (name, answer)
-            });
+            let looked_up = name.clone();
+            let lookup = async move { resolver.lookup(&looked_up).await };
+            self.lookups.start(name, lookup);
         }
     }
 
     /// Takes this answer and others that are ready, and applies them if they change anything.
-    async fn apply_lookups(&mut self, first: Result<Lookup, JoinError>, locate: Locate<'_>) {
+    async fn apply_lookups(&mut self, first: Lookup, locate: Locate<'_>) {
         let begun = Instant::now();
         let mut changed = self.record_lookup(first);
-        while let Some(lookup) = self.lookups.try_join_next() {
+        while let Some(lookup) = self.lookups.try_next() {
             changed |= self.record_lookup(lookup);
         }
         if changed {
@@ -257,14 +262,11 @@ impl Applier {
         }
     }
 
-    fn record_lookup(&mut self, lookup: Result<Lookup, JoinError>) -> bool {
-        match lookup {
-            Ok((name, answer)) => self.names.record(&name, answer, Instant::now()),
-            Err(error) => {
-                error!(%error, "a DNS look-up panicked; please report it");
-                false
-            }
-        }
+    fn record_lookup(&mut self, (name, result): Lookup) -> bool {
+        let panicked =
+            |error| LookupError(format!("the lookup panicked; please report it: {error}"));
+        let answer = result.unwrap_or_else(|error| Err(panicked(error)));
+        self.names.record(&name, answer, Instant::now())
     }
 
     fn publish_missing_keys(&self) {

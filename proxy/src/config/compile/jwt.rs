@@ -50,6 +50,8 @@ pub struct RemoteKeys {
     pub cache: Option<Duration>,
     /// Where shards read it.
     pub source: Arc<KeySource>,
+    /// The namespaces of the policies that have named it.
+    pub owners: Vec<Arc<str>>,
 }
 
 impl Authenticators {
@@ -71,24 +73,51 @@ impl Authenticators {
         claims_use: ClaimsUse,
     ) -> Arc<Authenticator> {
         let place = (std::ptr::from_ref(policy).addr(), claims_use);
-        let at = self.seen.get(&place).copied();
-        let previous = self.previous.get(key).cloned();
-        let is = |it: &CompiledPolicy| {
-            it.claims_use == claims_use
-                && it.policy == *policy
-                && it.previous.as_ref().map(Arc::as_ptr) == previous.as_ref().map(Arc::as_ptr)
+        let at = match self.seen.get(&place) {
+            Some(&at) => at,
+            None => self.find_or_compile(key, policy, claims_use),
         };
-        let at = at.or_else(|| self.policies.iter().position(is));
-        let at = at.unwrap_or_else(|| self.compile(policy, previous.clone(), claims_use));
         self.seen.insert(place, at);
         let known = &mut self.policies[at];
         known.rules += 1;
         Arc::clone(&known.compiled)
     }
 
-    /// Records that a resource is replaced. A provider of a JWT policy that gets its keys from
-    /// elsewhere goes on with the previous ones until the first fetch. Everything else of the policy
-    /// changes at once: an issuer that it no longer names is no longer trusted.
+    fn find_or_compile(
+        &mut self,
+        key: &PolicyKey,
+        policy: &JwtPolicy,
+        claims_use: ClaimsUse,
+    ) -> usize {
+        let previous = self.previous.get(key).cloned();
+        let is = |it: &CompiledPolicy| {
+            it.claims_use == claims_use
+                && it.policy == *policy
+                && it.previous.as_ref().map(Arc::as_ptr) == previous.as_ref().map(Arc::as_ptr)
+        };
+        let known = self.policies.iter().position(is);
+        let at = known.unwrap_or_else(|| self.compile(policy, previous.clone(), claims_use));
+        self.add_owner(policy, key.namespace());
+        at
+    }
+
+    /// Records who needs the key sets of a policy. Other owners stay, also if they need them no
+    /// longer: an owner more takes nothing from others.
+    fn add_owner(&mut self, policy: &JwtPolicy, namespace: &str) {
+        for provider in &policy.providers {
+            let mut remote = self.remote.iter_mut();
+            if let Some(known) = remote.find(|remote| remote.serves(&provider.keys))
+                && !known.owners.iter().any(|owner| **owner == *namespace)
+            {
+                known.owners.push(namespace.into());
+            }
+        }
+    }
+
+    /// Records that a resource is replaced. A provider of a JWT policy whose keys are fetched from
+    /// another address goes on with the previous ones until the first fetch. Everything else of the
+    /// policy changes at once: an issuer that it no longer names is no longer trusted, and neither are
+    /// keys that the policy itself contained: its owner has withdrawn them.
     pub(super) fn replace(&mut self, old: Option<&Resource>, new: Option<&Resource>) {
         let Some(Resource::Policy(old)) = old else {
             return;
@@ -125,10 +154,7 @@ impl Authenticators {
         let is = |old: &JwtProvider| old.name == provider.name && old.issuer == provider.issuer;
         let at = was.providers.iter().position(is)?;
         let old = &was.providers[at];
-        let known = match &old.keys {
-            JwtKeys::Inline(json) => constant_for_a_while(json),
-            JwtKeys::Remote { .. } => self.fetched(&old.keys),
-        };
+        let known = self.fetched(&old.keys);
         known.or_else(|| before.get(at).cloned().flatten())
     }
 
@@ -199,6 +225,7 @@ impl Authenticators {
             location: location.clone(),
             cache,
             source: Arc::clone(&source),
+            owners: Vec::new(),
         });
         source
     }

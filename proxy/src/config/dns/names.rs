@@ -1,23 +1,32 @@
 //! The host names in use, their answers, and when each is looked up again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 use xds::model::{HostAddress, Hostname, Hosts, Model};
 
 use super::{Answer, LookupError, Resolved};
-use crate::limits::{DNS_RETRY, DNS_RETRY_MAX, DNS_TTL_MAX, DNS_TTL_MIN};
+use crate::fair_places::FairPlaces;
+use crate::limits::{DNS_LOOKUPS, DNS_RETRY, DNS_RETRY_MAX, DNS_TTL_MAX, DNS_TTL_MIN};
 
 /// The names of a configuration.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Names {
-    names: BTreeMap<Hostname, Name>,
+    entries: BTreeMap<Hostname, Name>,
     resolved: Resolved,
+    /// The lookups that may be in progress, which namespaces share.
+    places: FairPlaces<Arc<str>>,
+    /// The namespaces whose places the lookups in progress take. Those of names that the
+    /// configuration no longer has are among them.
+    in_progress: HashMap<Hostname, Arc<str>>,
 }
 
 #[derive(Debug)]
 struct Name {
+    /// The namespaces of the backends that use it.
+    owners: Vec<Arc<str>>,
     /// Longest interval between lookups.
     refresh: Option<Duration>,
     state: State,
@@ -34,51 +43,71 @@ enum State {
     InProgress,
 }
 
+/// What the backends of a model need of a name.
+#[derive(Debug, Default)]
+struct Needed<'a> {
+    namespaces: BTreeSet<&'a str>,
+    refresh: Option<Duration>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            resolved: Resolved::default(),
+            places: FairPlaces::new(DNS_LOOKUPS),
+            in_progress: HashMap::new(),
+        }
+    }
+}
+
 impl Names {
     /// Sets the names of a model. New ones are due at once; others are forgotten.
     pub fn set_desired(&mut self, model: &Model, now: Instant) {
-        let mut needed: BTreeMap<&Hostname, Option<Duration>> = BTreeMap::new();
-        for (name, refresh) in model
-            .backends
-            .values()
-            .flat_map(|backend| named(&backend.hosts))
-        {
-            let least = needed.entry(name).or_insert(refresh);
-            *least = [*least, refresh].into_iter().flatten().min();
-        }
-        self.names.retain(|name, _| needed.contains_key(name));
-        self.resolved.retain(|name| needed.contains_key(name));
-        for (name, refresh) in needed {
-            let new = || Name {
-                refresh,
-                state: State::Due(now),
-                failures: 0,
-                was_waited_for: false,
-            };
-            self.names.entry(name.clone()).or_insert_with(new).refresh = refresh;
-        }
-    }
-
-    /// Takes the names that are due for a lookup.
-    pub fn take_due(&mut self, now: Instant) -> Vec<Hostname> {
-        let mut due = Vec::new();
-        for (name, entry) in &mut self.names {
-            if matches!(entry.state, State::Due(at) if at <= now) {
-                entry.state = State::InProgress;
-                due.push(name.clone());
+        let mut needed: BTreeMap<&Hostname, Needed<'_>> = BTreeMap::new();
+        for backend in model.backends.values() {
+            for (name, refresh) in named(&backend.hosts) {
+                let needed = needed.entry(name).or_default();
+                needed.namespaces.insert(backend.key.namespace());
+                needed.refresh = [needed.refresh, refresh].into_iter().flatten().min();
             }
         }
-        due
+        self.entries.retain(|name, _| needed.contains_key(name));
+        self.resolved.retain(|name| needed.contains_key(name));
+        for (name, needed) in needed {
+            let entry = self.entries.entry(name.clone());
+            entry.or_insert_with(|| Name::new(now)).set_needed(&needed);
+        }
     }
 
-    /// When the next lookup is due.
+    /// Takes the names that are due for a lookup, as many as there are places for, those first that
+    /// have been due longest.
+    pub fn take_due(&mut self, now: Instant) -> Vec<Hostname> {
+        let names = self.entries.iter_mut();
+        let due = names.filter_map(|(name, entry)| Some((entry.due()?, name, entry)));
+        let mut due: Vec<_> = due.filter(|(at, ..)| *at <= now).collect();
+        due.sort_by_key(|(at, ..)| *at);
+        let mut taken = Vec::new();
+        for (_, name, entry) in due {
+            // One lookup that the name had in an earlier configuration may still run.
+            if !self.in_progress.contains_key(name)
+                && let Some(owner) = self.places.take(&entry.owners)
+            {
+                self.in_progress.insert(name.clone(), owner);
+                entry.state = State::InProgress;
+                taken.push(name.clone());
+            }
+        }
+        taken
+    }
+
+    /// When the next lookup is due that there is a place for.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
-        let due = self.names.values().filter_map(|entry| match entry.state {
-            State::Due(at) => Some(at),
-            State::InProgress => None,
+        let possible = self.entries.iter().filter(|(name, entry)| {
+            !self.in_progress.contains_key(*name) && self.places.eligible(&entry.owners).is_some()
         });
-        due.min()
+        possible.filter_map(|(_, entry)| entry.due()).min()
     }
 
     /// Takes the result of a lookup; returns whether the addresses changed. A failure keeps the
@@ -89,8 +118,11 @@ impl Names {
         result: Result<Answer, LookupError>,
         now: Instant,
     ) -> bool {
+        if let Some(owner) = self.in_progress.remove(name) {
+            self.places.release(&owner);
+        }
         // The configuration may no longer use the name.
-        let Some(entry) = self.names.get_mut(name) else {
+        let Some(entry) = self.entries.get_mut(name) else {
             return false;
         };
         match result {
@@ -125,14 +157,45 @@ impl Names {
     #[must_use]
     pub fn settled(&self) -> bool {
         let known = |name| !self.resolved.addresses(name).is_empty();
-        let mut names = self.names.iter();
+        let mut names = self.entries.iter();
         names.all(|(name, entry)| known(name) || entry.failures > 0 || entry.was_waited_for)
     }
 
     /// Ends the wait for first answers: a name delays one configuration, and none after it.
     pub fn stop_waiting(&mut self) {
-        for entry in self.names.values_mut() {
+        for entry in self.entries.values_mut() {
             entry.was_waited_for = true;
+        }
+    }
+}
+
+impl Name {
+    /// A name that is to be looked up at once.
+    fn new(now: Instant) -> Self {
+        Self {
+            owners: Vec::new(),
+            refresh: None,
+            state: State::Due(now),
+            failures: 0,
+            was_waited_for: false,
+        }
+    }
+
+    fn set_needed(&mut self, needed: &Needed<'_>) {
+        self.refresh = needed.refresh;
+        let namespaces = needed.namespaces.iter().copied();
+        if !namespaces
+            .clone()
+            .eq(self.owners.iter().map(|owner| &**owner))
+        {
+            self.owners = namespaces.map(Arc::from).collect();
+        }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        match self.state {
+            State::Due(at) => Some(at),
+            State::InProgress => None,
         }
     }
 }
@@ -169,6 +232,7 @@ mod tests {
 
     use super::Names;
     use crate::config::dns::{Answer, LookupError};
+    use crate::limits::DNS_LOOKUPS;
 
     fn name(text: &str) -> Hostname {
         Hostname::parse(text).expect("a name")
@@ -177,21 +241,26 @@ mod tests {
     fn model(names: &[(&str, Option<u64>)]) -> Model {
         let mut model = Model::default();
         for (text, refresh) in names {
-            let hosts = Hosts::Dns {
+            add(&mut model, "a", text, *refresh);
+        }
+        model
+    }
+
+    /// Adds a backend of this namespace.
+    fn add(model: &mut Model, namespace: &str, text: &str, refresh: Option<u64>) {
+        let object = ObjectName::new(namespace, &format!("b{}", model.backends.len()));
+        let backend = Backend {
+            key: BackendKey::new(&object),
+            hosts: Hosts::Dns {
                 name: name(text),
                 port: std::num::NonZeroU16::MIN,
                 refresh: refresh.map(Duration::from_secs),
-            };
-            let backend = Backend {
-                key: BackendKey::new(&ObjectName::new("a", &format!("b{}", model.backends.len()))),
-                hosts,
-                protocol: BackendProtocol::Http,
-                tls: None,
-                proxy_protocol: None,
-            };
-            model.insert(backend.into());
-        }
-        model
+            },
+            protocol: BackendProtocol::Http,
+            tls: None,
+            proxy_protocol: None,
+        };
+        model.insert(backend.into());
     }
 
     fn answer(address: &str, ttl: u64) -> Answer {
@@ -278,5 +347,42 @@ mod tests {
         assert!(!names.record(&name("a.test"), Ok(answer("10.0.0.1", 5)), begin));
         assert!(names.resolved().addresses(&name("a.test")).is_empty());
         assert_eq!(names.next_due(), None, "the other one is still looked up");
+    }
+
+    #[test]
+    fn names_that_hang_leave_places_for_those_of_other_namespaces() {
+        let begin = Instant::now();
+        let mut wanted = Model::default();
+        for number in 0..DNS_LOOKUPS * 2 {
+            add(
+                &mut wanted,
+                "tenant",
+                &format!("hanging-{number}.test"),
+                None,
+            );
+        }
+        let mut names = Names::default();
+        names.set_desired(&wanted, begin);
+        let hanging = names.take_due(begin);
+        assert_eq!(hanging.len(), DNS_LOOKUPS / 2);
+        assert_eq!(
+            names.next_due(),
+            None,
+            "nothing is due that may be looked up"
+        );
+        let later = begin + Duration::from_secs(1);
+        let mut with_good = wanted.clone();
+        add(&mut with_good, "other", "good.test", None);
+        names.set_desired(&with_good, later);
+        assert_eq!(names.take_due(later), [name("good.test")]);
+        names.record(&name("good.test"), Ok(answer("10.0.0.1", 60)), later);
+
+        // A name that goes and comes back is looked up by the lookup that is in progress.
+        names.set_desired(&Model::default(), later);
+        names.set_desired(&wanted, later);
+        assert_eq!(names.take_due(later), []);
+        names.record(&hanging[0], Err(failure()), later);
+        assert_eq!(names.next_due(), Some(later), "there is a place again");
+        assert_eq!(names.take_due(later).len(), 1);
     }
 }

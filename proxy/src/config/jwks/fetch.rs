@@ -43,6 +43,8 @@ pub(super) enum FetchError {
     /// Includes redirects: an attacker who could inject one would choose the keys.
     #[error("the response has status {0} instead of 200; redirects are not followed")]
     Status(StatusCode),
+    #[error("the fetch panicked; please report it: {0}")]
+    Panicked(String),
     /// The whole response did not arrive within `JWKS_TIMEOUT`.
     #[error("no complete response within {} seconds", JWKS_TIMEOUT.as_secs())]
     Late,

@@ -2,8 +2,8 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use tokio::task::{JoinError, JoinSet};
-use tracing::{error, warn};
+use tokio::task::JoinError;
+use tracing::warn;
 
 use super::fetch::{FetchError, Fetched, fetch};
 use super::key_requests::{KeyRequests, key_requests};
@@ -13,15 +13,16 @@ use crate::config::Snapshot;
 use crate::config::compile::RemoteKeys;
 use crate::config::dns::Resolver;
 use crate::config::in_force::MissingKeys;
+use crate::config::jobs::Jobs;
 use crate::policy::jwt::FetchWaker;
 
-type Fetch = (SetId, Result<Fetched, FetchError>);
+type Fetch = Result<Fetched, FetchError>;
 
 /// Fetches key sets. Needs a Tokio runtime around it.
 #[derive(Debug)]
 pub struct Fetcher {
     key_sets: KeySets,
-    fetches: JoinSet<Fetch>,
+    fetches: Jobs<SetId, Fetch>,
     requests: KeyRequests,
 }
 
@@ -38,7 +39,7 @@ impl Fetcher {
         };
         let fetcher = Self {
             key_sets: KeySets::default(),
-            fetches: JoinSet::new(),
+            fetches: Jobs::new(),
             requests,
         };
         (fetcher, wake)
@@ -51,10 +52,18 @@ impl Fetcher {
     }
 
     /// Waits until the first fetch of each key set has ended, or until a deadline.
-    pub async fn wait_for_first(&mut self, deadline: Instant) {
+    pub async fn wait_for_first(
+        &mut self,
+        deadline: Instant,
+        snapshot: &Snapshot,
+        resolver: &Resolver,
+    ) {
         while !self.key_sets.settled() {
-            match tokio::time::timeout_at(deadline.into(), self.fetches.join_next()).await {
-                Ok(Some(fetch)) => self.take(fetch),
+            match tokio::time::timeout_at(deadline.into(), self.fetches.next()).await {
+                Ok(Some((id, fetch))) => {
+                    self.take(id, fetch);
+                    self.fetch_due(snapshot, resolver);
+                }
                 Ok(None) => break,
                 Err(_) => {
                     tracing::info!(
@@ -78,12 +87,11 @@ impl Fetcher {
         for (id, location) in self.key_sets.take_due(Instant::now()) {
             let origin = Origin::of(&location, snapshot);
             let resolver = resolver.clone();
-            self.fetches.spawn(async move {
-                let fetched = match origin {
+            self.fetches.start(id, async move {
+                match origin {
                     Ok(origin) => fetch(origin, resolver).await,
                     Err(error) => Err(error),
-                };
-                (id, fetched)
+                }
             });
         }
     }
@@ -91,7 +99,7 @@ impl Fetcher {
     /// Waits until a fetch may be due. Cancel safe.
     pub async fn changed(&mut self) {
         tokio::select! {
-            Some(fetch) = self.fetches.join_next() => self.take(fetch),
+            Some((id, fetch)) = self.fetches.next() => self.take(id, fetch),
             () = self.requests.notified() => {}
         }
     }
@@ -102,12 +110,10 @@ impl Fetcher {
         self.key_sets.next_due()
     }
 
-    fn take(&mut self, fetch: Result<Fetch, JoinError>) {
+    fn take(&mut self, id: SetId, fetch: Result<Fetch, JoinError>) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let unix_time = since.map_or(0, |since| since.as_secs().cast_signed());
-        match fetch {
-            Ok((id, fetched)) => self.key_sets.take(id, fetched, Instant::now(), unix_time),
-            Err(error) => error!(%error, "a JWKS fetch panicked; please report it"),
-        }
+        let fetched = fetch.unwrap_or_else(|error| Err(FetchError::Panicked(error.to_string())));
+        self.key_sets.take(id, fetched, Instant::now(), unix_time);
     }
 }

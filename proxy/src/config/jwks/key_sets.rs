@@ -1,5 +1,6 @@
 //! The remote key sets of the configuration, their state, and when each is fetched next.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,20 +12,26 @@ use xds::model::JwksLocation;
 use super::fetch::{FetchError, Fetched};
 use crate::config::compile::RemoteKeys;
 use crate::config::in_force::MissingKeys;
+use crate::fair_places::FairPlaces;
 use crate::limits::{
-    JWKS_REFRESH, JWKS_RETRY, JWKS_RETRY_MAX, JWKS_TTL, JWKS_TTL_MAX, JWKS_TTL_MIN,
+    JWKS_FETCHES, JWKS_REFRESH, JWKS_RETRY, JWKS_RETRY_MAX, JWKS_TTL, JWKS_TTL_MAX, JWKS_TTL_MIN,
 };
 use crate::policy::jwt::{KeySet, Provenance};
 
 /// The key sets of a configuration.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct KeySets {
     sets: Vec<Set>,
     next: u64,
+    /// The fetches that may be in progress, which namespaces share.
+    places: FairPlaces<Arc<str>>,
+    /// The namespaces whose places the fetches in progress take. Those of a set that the
+    /// configuration no longer has are among them.
+    in_progress: HashMap<SetId, Arc<str>>,
 }
 
 /// Names a key set while it is fetched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct SetId(u64);
 
 #[derive(Debug)]
@@ -54,6 +61,17 @@ enum State {
     InProgress,
 }
 
+impl Default for KeySets {
+    fn default() -> Self {
+        Self {
+            sets: Vec::new(),
+            next: 0,
+            places: FairPlaces::new(JWKS_FETCHES),
+            in_progress: HashMap::new(),
+        }
+    }
+}
+
 impl KeySets {
     /// Takes the key sets of a configuration. New ones are due at once; others are forgotten.
     pub(super) fn set_desired(&mut self, remote: &[RemoteKeys], now: Instant) {
@@ -61,7 +79,8 @@ impl KeySets {
         self.sets
             .retain(|set| remote.iter().any(|remote| is(set, remote)));
         for remote in remote {
-            if self.sets.iter().any(|set| is(set, remote)) {
+            if let Some(set) = self.sets.iter_mut().find(|set| is(set, remote)) {
+                set.remote.owners.clone_from(&remote.owners);
                 continue;
             }
             self.next += 1;
@@ -79,24 +98,31 @@ impl KeySets {
         }
     }
 
-    /// Takes the key sets that are to be fetched now.
+    /// Takes the key sets that are to be fetched now, as many as there are places for, those first
+    /// that have been due longest.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<(SetId, JwksLocation)> {
-        let mut due = Vec::new();
-        for set in &mut self.sets {
-            if set.due().is_some_and(|at| at <= now) {
-                set.was_requested = set.remote.source.is_requested();
-                set.remote.source.begin_fetch();
-                set.state = State::InProgress;
-                due.push((set.id, set.remote.location.clone()));
+        let due = |set: &mut Set| Some((set.due().filter(|at| *at <= now)?, set.id));
+        let mut waiting: Vec<_> = self.sets.iter_mut().filter_map(due).collect();
+        waiting.sort_unstable_by_key(|(at, id)| (*at, id.0));
+        let mut taken = Vec::new();
+        for (_, id) in waiting {
+            let mut sets = self.sets.iter_mut();
+            if let Some(set) = sets.find(|set| set.id == id)
+                && let Some(owner) = self.places.take(&set.remote.owners)
+            {
+                self.in_progress.insert(id, owner);
+                taken.push((id, set.begin_fetch()));
             }
         }
-        due
+        taken
     }
 
-    /// When the next one is to be fetched.
+    /// When the next one is to be fetched that there is a place for.
     #[must_use]
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.sets.iter().filter_map(Set::due).min()
+        let sets = self.sets.iter();
+        let possible = sets.filter(|set| self.places.eligible(&set.remote.owners).is_some());
+        possible.filter_map(Set::due).min()
     }
 
     /// Takes the result of a fetch and publishes the keys to the shards. After a failure they keep
@@ -108,6 +134,9 @@ impl KeySets {
         now: Instant,
         unix_time: i64,
     ) {
+        if let Some(owner) = self.in_progress.remove(&id) {
+            self.places.release(&owner);
+        }
         // The configuration may no longer use the key set.
         let Some(set) = self.sets.iter_mut().find(|set| set.id == id) else {
             return;
@@ -152,6 +181,13 @@ impl Set {
         } else {
             at
         })
+    }
+
+    fn begin_fetch(&mut self) -> JwksLocation {
+        self.was_requested = self.remote.source.is_requested();
+        self.remote.source.begin_fetch();
+        self.state = State::InProgress;
+        self.remote.location.clone()
     }
 
     fn take(&mut self, fetched: &Fetched, now: Instant, unix_time: i64) {

@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use super::source::{KeySource, Reply};
+use super::source::{KeySource, Reply, SourceId};
 use super::{KeySet, Refusal};
 use crate::limits::{JWKS_UNKNOWN_KEY_TTL, JWKS_UNKNOWN_KEYS};
 
@@ -56,6 +56,12 @@ pub struct MissingKey {
 }
 
 impl MissingKey {
+    /// The source of the keys that it is awaited from.
+    #[must_use]
+    pub fn source(&self) -> SourceId {
+        self.source.id()
+    }
+
     /// Whether the token should be checked again.
     #[must_use]
     pub fn reply(&self, now: i64) -> Reply {

@@ -22,5 +22,5 @@ pub use cache::TokenCache;
 pub use keys::{KeySet, KeySetError, Provenance};
 pub use missing::{MissingKey, TokenError};
 pub use refusal::Refusal;
-pub use source::{FetchWaker, KeySource, ProviderKeys, Reply};
+pub use source::{FetchWaker, KeySource, ProviderKeys, Reply, SourceId};
 pub use token_location::TokenSources;

@@ -18,8 +18,7 @@ use crate::limits::JWKS_WAIT;
 /// that begins: the response of one in progress may be older than the key.
 #[derive(Debug)]
 pub struct KeySource {
-    /// Unique in the process.
-    id: u64,
+    id: SourceId,
     current: ArcSwapOption<Current>,
     requested: AtomicBool,
     begun: AtomicU64,
@@ -31,11 +30,15 @@ pub struct KeySource {
     wake: Option<FetchWaker>,
 }
 
+/// Names a source of keys. Unique in the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SourceId(u64);
+
 /// The keys that a provider's tokens are verified with.
 #[derive(Debug, Clone)]
 pub struct ProviderKeys {
     own: Arc<KeySource>,
-    /// The keys of the previous version of the policy. They stay in effect until its own have been
+    /// The fetched keys of the previous version of the policy. They stay in effect until its own have been
     /// fetched for the first time: a mistyped address does not reject the tokens of every client.
     previous: Option<Arc<KeySource>>,
 }
@@ -168,8 +171,9 @@ impl KeySource {
         ((begun, ended) == (1, 0)).then_some(1)
     }
 
-    /// Unique in the process.
-    pub(super) fn id(&self) -> u64 {
+    /// The name of this source.
+    #[must_use]
+    pub fn id(&self) -> SourceId {
         self.id
     }
 
@@ -249,9 +253,9 @@ impl KeySource {
     }
 }
 
-fn next_id() -> u64 {
+fn next_id() -> SourceId {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    SourceId(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The keys in effect while a token is verified.

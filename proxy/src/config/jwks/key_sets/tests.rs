@@ -7,7 +7,7 @@ use xds::model::JwksLocation;
 use super::{KeySets, SetId};
 use crate::config::compile::RemoteKeys;
 use crate::config::jwks::fetch::{FetchError, Fetched};
-use crate::limits::JWKS_TTL_MAX;
+use crate::limits::{JWKS_FETCHES, JWKS_TTL_MAX};
 use crate::policy::jwt::{KeySource, Reply};
 
 const EMPTY: &str = r#"{"keys":[]}"#;
@@ -18,6 +18,7 @@ fn remote(url: &str, cache: Option<u64>) -> RemoteKeys {
         location: JwksLocation::Url(url.to_owned()),
         cache: cache.map(Duration::from_secs),
         source: Arc::new(KeySource::pending(None)),
+        owners: vec!["tenant".into()],
     }
 }
 
@@ -274,4 +275,49 @@ fn key_sets_without_current_keys_are_listed_with_the_time_since_when() {
     }
     let of_other = &sets.missing()[1];
     assert_eq!((of_other.since, of_other.was_fetched), (fetched_at, true));
+}
+
+#[test]
+fn key_sets_that_hang_leave_places_for_those_of_other_namespaces() {
+    let begin = Instant::now();
+    let hanging = (0..JWKS_FETCHES * 2).map(|number| remote(&format!("hanging-{number}"), None));
+    let mut wanted: Vec<_> = hanging.collect();
+    let mut sets = KeySets::default();
+    sets.set_desired(&wanted, begin);
+    let hanging = sets.take_due(begin);
+    assert_eq!(hanging.len(), JWKS_FETCHES / 2);
+    assert_eq!(sets.next_due(), None, "nothing is due that may be fetched");
+
+    let mut good = remote("good", None);
+    good.owners = vec!["other".into()];
+    wanted.push(good);
+    let later = begin + Duration::from_secs(1);
+    sets.set_desired(&wanted, later);
+    let due = sets.take_due(later);
+    let [(id, JwksLocation::Url(url))] = due.as_slice() else {
+        panic!("one is fetched: {due:?}");
+    };
+    assert_eq!(url, "good");
+    sets.take(*id, Ok(fetched(EMPTY, None)), later, 0);
+
+    // Also if the configuration no longer has the one that hung.
+    sets.set_desired(&wanted[1..], later);
+    sets.take(hanging[0].0, Err(FetchError::Late), later, 0);
+    assert_eq!(sets.next_due(), Some(begin), "there is a place again");
+    assert_eq!(sets.take_due(later).len(), 1);
+}
+
+#[test]
+fn a_key_set_that_several_namespaces_use_takes_a_place_of_any_of_them() {
+    let begin = Instant::now();
+    let mut wanted: Vec<_> = (0..JWKS_FETCHES)
+        .map(|number| remote(&format!("hanging-{number}"), None))
+        .collect();
+    let mut sets = KeySets::default();
+    sets.set_desired(&wanted, begin);
+    sets.take_due(begin);
+    let shared = wanted.last_mut().expect("there are many");
+    shared.owners.push("other".into());
+    sets.set_desired(&wanted, begin);
+    assert_eq!(sets.take_due(begin).len(), 1);
 }
