@@ -382,23 +382,37 @@ on_both_drivers! {
         let (app, old, new) = (origin(), Signer::p256(), Signer::ed25519());
         let set = key_set(&[new.jwk("new")]);
         let slow = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{set}", set.len());
-        let keys = keys_of(&old);
-        let inline = key_set(&[old.jwk("key")]);
-        let inline = policy("").replace("remote: {}", &format!("inline: '{inline}'"));
-        for before in [by_url(&keys), inline] {
-            let gate = Gate::default();
-            let moved = origin().replies(Reply::at_once().waits_for(&gate).sends(slow.clone()));
-            let before = gateway_to(&app, driver).inspected().policy(&before);
-            let gateway = before.clone().start();
+        let (keys, gate) = (keys_of(&old), Gate::default());
+        let moved = origin().replies(Reply::at_once().waits_for(&gate).sends(slow));
+        let gateway = gateway_to(&app, driver).inspected().policy(&by_url(&keys)).start();
+        assert_eq!(status_of(&gateway, &old, "key"), 200);
+        gateway.reconfigure(&gateway_to(&app, driver).inspected().policy(&by_url(&moved)));
+        gateway.waits_for_applied(2);
+        assert_eq!(status_of(&gateway, &old, "key"), 200, "{}", gateway.log());
+        waits_for_sum(&gateway, "gateway_jwks_missing", &[], 1.0);
+        gate.open();
+        waits_for_status(&gateway, &new, "new", 200);
+        assert_eq!(status_of(&gateway, &old, "key"), 401, "they were replaced");
+        waits_for_sum(&gateway, "gateway_jwks_missing", &[], 0.0);
+    }
+
+    fn keys_that_a_policy_no_longer_contains_end_at_once(driver) {
+        let (app, old, new) = (origin(), Signer::p256(), Signer::ed25519());
+        let inline = |signer: &Signer| {
+            let keys = key_set(&[signer.jwk("key")]);
+            policy("").replace("remote: {}", &format!("inline: '{keys}'"))
+        };
+        let (good, hanging) = (keys_of(&new), origin().replies(Reply::at_once().stalls()));
+        for (after, expected) in [(inline(&new), 401), (by_url(&good), 401), (by_url(&hanging), 503)] {
+            let gateway = gateway_to(&app, driver).policy(&inline(&old)).start();
             assert_eq!(status_of(&gateway, &old, "key"), 200);
-            gateway.reconfigure(&gateway_to(&app, driver).inspected().policy(&by_url(&moved)));
+            gateway.reconfigure(&gateway_to(&app, driver).policy(&after));
             gateway.waits_for_applied(2);
-            assert_eq!(status_of(&gateway, &old, "key"), 200, "{}", gateway.log());
-            waits_for_sum(&gateway, "gateway_jwks_missing", &[], 1.0);
-            gate.open();
-            waits_for_status(&gateway, &new, "new", 200);
-            assert_eq!(status_of(&gateway, &old, "key"), 401, "they were replaced");
-            waits_for_sum(&gateway, "gateway_jwks_missing", &[], 0.0);
+            if expected == 401 {
+                // The first fetch is waited for.
+                assert_eq!(status_of(&gateway, &new, "key"), 200, "{after}");
+            }
+            assert_eq!(status_of(&gateway, &old, "key"), expected, "{after}");
         }
     }
 

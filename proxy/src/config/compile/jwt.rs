@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tracing::warn;
 use xds::model::{
@@ -11,7 +11,6 @@ use xds::model::{
 };
 
 use super::policy::JwtInForce;
-use crate::limits::JWKS_TTL_MAX;
 use crate::policy::jwt::{
     Authenticator, ClaimsUse, FetchWaker, KeySet, KeySource, Provenance, ProviderKeys,
 };
@@ -250,17 +249,6 @@ fn is_fetched_later(keys: &JwtKeys) -> bool {
             }
         ),
     }
-}
-
-/// Keys that were in a policy itself, for as long as fetched ones would be used.
-fn constant_for_a_while(json: &str) -> Option<Arc<KeySource>> {
-    let keys = KeySet::parse(json.as_bytes(), Provenance::Configured).ok()?;
-    let until = SystemTime::now() + JWKS_TTL_MAX;
-    let until = until.duration_since(UNIX_EPOCH).ok()?.as_secs();
-    Some(Arc::new(KeySource::constant_until(
-        keys,
-        until.cast_signed(),
-    )))
 }
 
 /// The keys in the policy itself. Invalid keys verify nothing.

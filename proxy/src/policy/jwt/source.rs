@@ -112,19 +112,9 @@ impl KeySource {
     /// Keys that never change.
     #[must_use]
     pub fn constant(keys: KeySet) -> Self {
-        Self::unchanging(keys, None)
-    }
-
-    /// Keys that do not change, in effect until a time in seconds of Unix time.
-    #[must_use]
-    pub fn constant_until(keys: KeySet, good_until: i64) -> Self {
-        Self::unchanging(keys, Some(good_until))
-    }
-
-    fn unchanging(keys: KeySet, good_until: Option<i64>) -> Self {
         let current = Current {
             keys: Arc::new(keys),
-            good_until,
+            good_until: None,
         };
         Self {
             current: ArcSwapOption::from_pointee(current),
