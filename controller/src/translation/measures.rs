@@ -23,6 +23,7 @@ pub(super) struct Measures {
     resources: Family<[(&'static str, &'static str); 1], Counter>,
     used: Family<BudgetLabels, Gauge<f64, AtomicU64>>,
     refused: Family<BudgetLabels, Gauge>,
+    services_in_part: Gauge,
 }
 
 /// A budget, and the Gateway if it is a Gateway's.
@@ -41,6 +42,7 @@ impl Measures {
             resources: Family::default(),
             used: Family::default(),
             refused: Family::default(),
+            services_in_part: Gauge::default(),
         };
         metrics.register(|registry| {
             let help = "Batches of changes that were translated";
@@ -59,6 +61,8 @@ impl Measures {
             registry.register("budget_used_ratio", help, own.used.clone());
             let help = "Objects that are refused because they exceed a budget";
             registry.register("budget_refused_objects", help, own.refused.clone());
+            let help = "Services some of whose endpoints are not used: no proxy may, or they are too many";
+            registry.register("services_with_refused_endpoints", help, own.services_in_part.clone());
         });
         for budget in Budget::ALL {
             own.budget(&(budget, None), Some(BudgetUse::default()));
@@ -94,6 +98,11 @@ impl Measures {
         self.used.get_or_create(&labels).set(share);
         let refused = i64::try_from(refused).unwrap_or(i64::MAX);
         self.refused.get_or_create(&labels).set(refused);
+    }
+
+    pub(super) fn services_in_part(&self, services: usize) {
+        let services = i64::try_from(services).unwrap_or(i64::MAX);
+        self.services_in_part.set(services);
     }
 
     pub(super) fn resource(&self, kind: Kind) {

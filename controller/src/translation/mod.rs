@@ -21,7 +21,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
-use tracing::info;
+use tracing::{info, warn};
 use translate::budgets::Budget;
 use translate::status::Status;
 use translate::{Batch, Delta, Event, Infrastructure, ObjectRef, Options, Translator};
@@ -47,6 +47,8 @@ pub struct Translation {
     pace: Pace,
     ports: Ports,
     oversized: Oversized,
+    /// Services that are not used as a whole.
+    services_in_part: BTreeSet<ObjectName>,
     statuses: SharedValues<Status>,
     /// Whether the translator has started.
     is_started: bool,
@@ -84,6 +86,7 @@ impl Translation {
             pace: Pace::default(),
             ports: Ports::default(),
             oversized: Oversized::default(),
+            services_in_part: BTreeSet::new(),
             statuses: SharedValues::default(),
             is_started: false,
             staged: Staged::default(),
@@ -204,6 +207,7 @@ impl Translation {
             self.outputs.published.stage(publication);
         }
         self.set_statuses(delta.statuses);
+        self.take_warnings(delta.service_warnings);
         let changed = self.oversized.take_changed();
         if !changed.is_empty() {
             let series = (Budget::ResourceBytes, None);
@@ -225,6 +229,19 @@ impl Translation {
             (!is_complete).then_some((key, None))
         });
         resources.collect()
+    }
+
+    /// Services have no status of ours: the log and a metric tell.
+    fn take_warnings(&mut self, warnings: Vec<(ObjectName, Option<Box<str>>)>) {
+        for (service, warning) in warnings {
+            if let Some(message) = warning {
+                warn!(%service, "endpoints of a Service are not used: {message}");
+                self.services_in_part.insert(service);
+            } else if self.services_in_part.remove(&service) {
+                info!(%service, "all endpoints of the Service are used again");
+            }
+        }
+        self.measures.services_in_part(self.services_in_part.len());
     }
 
     fn set_statuses(&mut self, statuses: Vec<(ObjectRef, Option<Status>)>) {

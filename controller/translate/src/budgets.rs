@@ -203,6 +203,20 @@ budgets! {
         raised_by: "the Gateway's owner, `limits.listeners` of GatewayParameters",
         why: "every proxy has all of them; 2 500 ListenerSets are measured",
     };
+    /// Endpoints of a Service in use.
+    ServiceEndpoints = Definition {
+        name: "service_endpoints",
+        counts: "endpoints in the EndpointSlices of a Service in use",
+        unit: Unit::Count,
+        default: 32_768,
+        cap: 32_768,
+        condition: "those of the newest slices are not used; the controller's log and \
+                    `gateway_controller_services_with_refused_endpoints` tell",
+        reason: None,
+        raised_by: "nobody",
+        why: "a fifth of the pods that Kubernetes has in a cluster; each is a resource at every proxy, whose \
+              shards keep its health",
+    };
     /// Bytes of a message in a condition or an Event.
     MessageBytes = Definition {
         name: "message_bytes",
@@ -303,6 +317,7 @@ impl Limits {
             Budget::GatewayExpressionBytes,
             Budget::GatewayPorts,
             Budget::SetListeners,
+            Budget::ServiceEndpoints,
         ] {
             limits.0[budget as usize] = u64::MAX;
         }

@@ -1,5 +1,6 @@
 //! What exceeds a budget is refused, and the table of budgets in the guide for operators is right.
 
+mod endpoints;
 mod support;
 
 use std::collections::BTreeSet;

@@ -171,8 +171,8 @@ fn picker_members(
     object: &api::Service,
     port: NonZeroU16,
 ) -> Vec<Member> {
-    let (_, workloads) = service::lower(reader, name, object);
-    let members = workloads.into_iter().flat_map(|workload| {
+    let lowered = service::lower(reader, name, object);
+    let members = lowered.workloads.into_iter().flat_map(|workload| {
         let (address, health) = (workload.address, workload.health);
         let serves = workload.serves.into_iter();
         let serves = serves.filter(move |it| it.port == port && it.transport == Transport::Tcp);

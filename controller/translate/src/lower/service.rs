@@ -9,24 +9,74 @@ use xds::model::{
     Workload, WorkloadKey,
 };
 
+use super::external_host::check_address;
 use crate::api::{
     self, AddressType, Endpoint, EndpointConditions, EndpointSlice, Resource as _,
     TransportProtocol,
 };
+use crate::budgets::Budget;
 use crate::reader::Reader;
 use crate::resolve::app_protocol::protocol;
 
 /// A Service as the model has it, with the workloads of its slices.
+pub(crate) struct LoweredService {
+    pub(crate) service: Service,
+    pub(crate) workloads: Vec<Workload>,
+    /// Addresses in its slices that proxies may not send requests to: anybody may write slices.
+    pub(crate) refused: BTreeSet<IpAddr>,
+    /// How many endpoints it has, with those beyond the limit, which are not among the workloads.
+    pub(crate) endpoints: u64,
+}
+
 pub(crate) fn lower(
     reader: &Reader<'_>,
     name: &ObjectName,
     object: &api::Service,
-) -> (Service, Vec<Workload>) {
+) -> LoweredService {
     let service = service(reader, ServiceKey::new(name), object);
     let slices = reader.slices(name);
     let slices = slices.filter_map(|name| Some((name, &**reader.object::<EndpointSlice>(name)?)));
-    let workloads = workloads(&service, slices);
-    (service, workloads)
+    let slices: Vec<(&ObjectName, &EndpointSlice)> = slices.collect();
+    let limit = reader.options().budgets.of(Budget::ServiceEndpoints);
+    let endpoints = slices.iter().map(|(_, it)| it.endpoints.len() as u64).sum();
+    let taken = if endpoints > limit {
+        oldest(slices, limit)
+    } else {
+        slices
+    };
+    let mut workloads = workloads(&service, taken.into_iter());
+    let mut refused = BTreeSet::new();
+    workloads.retain(|workload| {
+        let is_allowed = check_address(reader, workload.address).is_ok();
+        if !is_allowed {
+            refused.insert(workload.address);
+        }
+        is_allowed
+    });
+    LoweredService {
+        service,
+        workloads,
+        refused,
+        endpoints,
+    }
+}
+
+/// The oldest slices that have no more endpoints in all than `limit`.
+fn oldest<'a>(
+    mut slices: Vec<(&'a ObjectName, &'a EndpointSlice)>,
+    limit: u64,
+) -> Vec<(&'a ObjectName, &'a EndpointSlice)> {
+    slices.sort_by_key(|(name, slice)| (slice.metadata.created(), *name));
+    let mut endpoints = 0;
+    slices.retain(|(_, slice)| {
+        let with_it = endpoints + slice.endpoints.len() as u64;
+        let fits = with_it <= limit;
+        if fits {
+            endpoints = with_it;
+        }
+        fits
+    });
+    slices
 }
 
 fn service(reader: &Reader<'_>, key: ServiceKey, object: &api::Service) -> Service {

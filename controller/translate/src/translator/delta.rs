@@ -22,6 +22,9 @@ pub struct Delta {
     pub statuses: Vec<(ObjectRef, Option<Status>)>,
     /// Labels and annotations for the objects of each Gateway; `None` if it was deleted.
     pub infrastructure: Vec<(ObjectName, Option<Infrastructure>)>,
+    /// What is not used of Services, which have no status of this controller, and why; `None` if all of
+    /// them is used again.
+    pub service_warnings: Vec<(ObjectName, Option<Box<str>>)>,
     /// When the output changes without a change of objects: a certificate expires. Apply a batch
     /// (possibly empty) afterwards.
     pub wake_at: Option<Timestamp>,
@@ -44,5 +47,6 @@ impl Delta {
             && self.views.is_empty()
             && self.statuses.is_empty()
             && self.infrastructure.is_empty()
+            && self.service_warnings.is_empty()
     }
 }

@@ -17,6 +17,7 @@ pub(crate) struct Outcome {
     resources: BTreeMap<ResourceKey, Change>,
     pub(crate) statuses: BTreeMap<ObjectRef, Option<Status>>,
     pub(crate) infrastructure: BTreeMap<ObjectName, Option<Infrastructure>>,
+    pub(crate) service_warnings: BTreeMap<ObjectName, Option<Box<str>>>,
 }
 
 /// A resource before the batch and after it, each with its Gateways. Both can come from different
@@ -54,6 +55,7 @@ impl Outcome {
         let mut delta = Delta {
             statuses: self.statuses.into_iter().collect(),
             infrastructure: self.infrastructure.into_iter().collect(),
+            service_warnings: self.service_warnings.into_iter().collect(),
             wake_at,
             ..Delta::default()
         };
