@@ -1,12 +1,13 @@
 //! Unusable resources are rejected by name, and everything else is served.
 
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 use xds::delta::{Encoded, Version};
-use xds::model::Kind;
+use xds::model::{Kind, Pattern};
 
 use crate::server::controller;
-use crate::support::{Driver, Ports, gateway, ok, on_both_drivers, origin};
+use crate::support::{Driver, Gate, Ports, Reply, TIMEOUT, gateway, ok, on_both_drivers, origin};
 use crate::{is_ready, source, type_state};
 
 /// Makes a resource undecodable.
@@ -17,7 +18,70 @@ fn spoil(encoded: &mut Encoded, key: &str) {
     }
 }
 
+/// Routes whose expressions take more than half of what those of a process may. `set` tells them from
+/// others.
+fn large_routes(set: &str) -> String {
+    let route = |number: usize| {
+        let matches = (0..36).map(|one| {
+            let regex = format!("{set}{number}-{one}[A-Za-z0-9+/=_-]{{20,512}}");
+            format!("{{headers: [{{name: x, type: RegularExpression, value: '{regex}'}}]}}")
+        });
+        let matches: Vec<String> = matches.collect();
+        format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+             metadata: {{name: {set}-{number}, namespace: default}}\nspec:\n  parentRefs: [{{name: gw}}]\n  \
+             hostnames: ['{number}.{set}.test']\n  rules:\n  - matches: [{}]\n    backendRefs: \
+             [{{group: gateway-system.io, kind: Backend, name: fast}}]\n",
+            matches.join(", ")
+        )
+    };
+    (0..ROUTES).map(route).collect::<Vec<_>>().join("---\n")
+}
+
+/// Of 36 expressions of 54 KiB each.
+const ROUTES: usize = Pattern::MAX_PROCESS_BYTES * 6 / 10 / (36 * 54 * 1024);
+
 on_both_drivers! {
+    fn what_had_no_room_is_applied_once_an_earlier_configuration_is_gone(driver) {
+        let (fast, slow, gate) = (origin(), origin(), Gate::default());
+        let slow = slow.replies(Reply::at_once().waits_for(&gate).sends("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+        let ports = Ports::free(1);
+        let controller = controller();
+        let base = gateway(driver)
+            .backend("fast", &[fast.address()])
+            .backend("slow", &[slow.address()])
+            .rule("{matches: [{path: {value: /slow}}], backendRefs: [{@slow}]}")
+            .configured_by(&["--xds", &controller.url(), "--gateway", "default/gw"]);
+        controller.publish(&base.clone().document(&large_routes("before")), &ports);
+        let gateway = base.start_with("", &ports);
+        let mut pinning = gateway.client();
+        pinning.sends("GET /slow HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        slow.waits_for_requests(1);
+        controller.publish(&base.clone().document(&large_routes("after")), &ports);
+        controller.waits_until(|seen| !seen.refused.is_empty());
+        let refused = controller.seen().refused.clone();
+        assert!(refused.iter().all(|it| it.text.contains("the limit of a proxy")), "{refused:?}");
+        gate.open();
+        pinning.expects(200);
+
+        let deadline = Instant::now() + 2 * TIMEOUT;
+        let value = format!("-0{}", "x".repeat(20));
+        for number in 0..ROUTES {
+            let request = format!(
+                "GET / HTTP/1.1\r\nHost: {number}.after.test\r\nX: after{number}{value}\r\n\r\n"
+            );
+            let mut client = gateway.client();
+            loop {
+                client.sends(&request);
+                if client.reads().status() == 200 {
+                    break;
+                }
+                assert!(Instant::now() < deadline, "route {number}\n{}", gateway.log());
+                std::thread::park_timeout(Duration::from_millis(50));
+            }
+        }
+    }
+
     fn a_bad_resource_keeps_its_previous_version_and_the_rest_applies(driver) {
         let (old, new) = (origin().replies(ok("old")), origin().replies(ok("new")));
         let ports = Ports::free(2);

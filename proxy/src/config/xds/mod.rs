@@ -2,7 +2,8 @@
 //!
 //! The steps of a change: `link` connects and receives, `xds::delta::Client` collects the parts of
 //! a batch and tracks versions, and `worker` has `apply` apply the batch and acknowledges it.
-//! Resources that cannot be applied (`check`) are rejected by name. `keeper` saves the current
+//! Resources that cannot be applied (`check`) are rejected by name, and those that had no room
+//! (`shortage`) are requested again. `keeper` saves the current
 //! configuration (`last_good`) for the next process, which may start while the controller is
 //! unreachable; `state` is for the admin server.
 
@@ -11,6 +12,7 @@ mod check;
 mod keeper;
 mod last_good;
 mod link;
+mod shortage;
 mod state;
 mod worker;
 

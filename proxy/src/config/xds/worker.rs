@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 use xds::delta::{Client, Received, Refusal};
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
-use xds::model::{BindKey, Change, Kind, ResourceKey};
+use xds::model::{BindKey, Change, Kind, Pattern, ResourceKey};
 use xds_grpc::client::{ConnectError, Controller};
 
 use super::XdsConfig;
@@ -17,9 +17,10 @@ use super::check::check;
 use super::keeper::LastGoodWriter;
 use super::last_good::LastGoodFile;
 use super::link::{Link, LinkEvent};
+use super::shortage::Shortage;
 use super::state::ControllerState;
 use crate::config::Published;
-use crate::config::apply::{Applier, Binder, Update, Wait};
+use crate::config::apply::{Applier, Binder, Update, Wait, sleep_until};
 use crate::config::dns::Resolver;
 use crate::config::in_force::InForce;
 use crate::limits::{CONTROLLER_RETRY_MAX, CONTROLLER_RETRY_REFUSED_MAX};
@@ -34,6 +35,8 @@ pub(super) struct Worker {
     held_back: Vec<Change>,
     /// Resources whose current version is rejected.
     refused: BTreeSet<ResourceKey>,
+    /// Whether some of them had no room.
+    shortage: Option<Shortage>,
     /// Failed binds that were reported to the controller.
     reported_down: BTreeSet<BindKey>,
     applier: Applier,
@@ -66,6 +69,7 @@ impl Worker {
             client: Client::with_check(node, check),
             held_back: Vec::new(),
             refused: BTreeSet::new(),
+            shortage: None,
             reported_down: BTreeSet::new(),
             applier: Applier::new(compile, in_force.clone(), published, binder, resolver),
             keeper: cache.map(|folder| LastGoodWriter::new(LastGoodFile::new(folder, gateway))),
@@ -125,6 +129,7 @@ impl Worker {
                     self.applier.handle(event, &locate).await;
                     self.report_recovered();
                 }
+                () = sleep_until(self.shortage.as_ref().map(Shortage::check_at)) => self.check_room(),
                 next = LastGoodWriter::next(&mut self.keeper) => {
                     let model = self.in_force.applied().model;
                     if let Some(keeper) = &mut self.keeper {
@@ -147,6 +152,7 @@ impl Worker {
             LinkEvent::Due => {
                 // The next stream reports rejected and incomplete resources again.
                 self.refused.clear();
+                self.shortage = None;
                 let first = self.client.connect();
                 self.link = Link::connect(self.controller.clone(), first);
             }
@@ -203,7 +209,12 @@ impl Worker {
 
     async fn receive(&mut self, response: DeltaDiscoveryResponse) {
         let begun = Instant::now();
-        match self.client.receive(response) {
+        let without_room = Pattern::refused_for_room();
+        let received = self.client.receive(response);
+        if Pattern::refused_for_room() > without_room {
+            self.shortage = Some(Shortage::new(Pattern::process_bytes(), begun));
+        }
+        match received {
             Ok(Some(received)) => self.apply_batch(received, begun).await,
             Ok(None) => {}
             Err(error) => self.reconnect(Some(error.to_string())),
@@ -283,6 +294,23 @@ impl Worker {
         if matches!(self.link, Link::Connected(_)) {
             info!(
                 "a listener that could not be bound before is bound now; reopening the xDS stream to report it"
+            );
+            self.reconnect(None);
+        }
+    }
+
+    /// Requests again what was refused for lack of room, once there is some. Only a new stream sends
+    /// resources again that have not changed.
+    fn check_room(&mut self) {
+        let used = Pattern::process_bytes();
+        let shortage = self.shortage.as_mut();
+        let has_ended = shortage.is_some_and(|it| it.has_ended(used, Instant::now()));
+        if self.refused.is_empty() {
+            self.shortage = None;
+        } else if has_ended && matches!(self.link, Link::Connected(_)) {
+            info!(
+                "there is room for regular expressions again; reopening the xDS stream for the resources that \
+                 were rejected for lack of it"
             );
             self.reconnect(None);
         }

@@ -203,6 +203,11 @@ impl Room {
         taken.is_ok().then(|| Taken { room: self, bytes })
     }
 
+    /// The sum.
+    pub(super) fn used(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Takes bytes, whatever the sum.
     pub(super) fn take_any(&'static self, bytes: usize) -> Taken {
         self.0.fetch_add(bytes, Ordering::Relaxed);
@@ -230,6 +235,7 @@ mod tests {
         assert!(ROOM.take(41, 100).is_none());
         let any = ROOM.take_any(41);
         assert!(ROOM.take(1, 100).is_none());
+        assert_eq!(ROOM.used(), 101);
         drop((first, any));
         assert!(ROOM.take(100, 100).is_some());
         assert!(ROOM.take(usize::MAX, usize::MAX).is_some());

@@ -12,9 +12,10 @@ mod matcher;
 mod syntax;
 mod work;
 
-use std::cmp::Ordering;
+use std::cmp;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use thiserror::Error;
@@ -145,6 +146,19 @@ impl Pattern {
         matcher::compilations()
     }
 
+    /// What the compiled expressions of this process take, in bytes.
+    #[must_use]
+    pub fn process_bytes() -> usize {
+        ROOM.used()
+    }
+
+    /// How often this process has refused an expression because all of them would take more than
+    /// [`Pattern::MAX_PROCESS_BYTES`].
+    #[must_use]
+    pub fn refused_for_room() -> u64 {
+        REFUSED_FOR_ROOM.load(Ordering::Relaxed)
+    }
+
     /// Compiles it for matching, unless that was done. Fails if all expressions of the process would take
     /// more than [`Pattern::MAX_PROCESS_BYTES`].
     fn prepare(&self) -> Result<(), InvalidPattern> {
@@ -164,7 +178,10 @@ impl Pattern {
 
     fn take_room(&self) -> Result<Taken, InvalidPattern> {
         let room = ROOM.take(self.compiled_bytes(), Self::MAX_PROCESS_BYTES);
-        room.ok_or(InvalidPattern::NoRoom(Self::MAX_PROCESS_BYTES))
+        room.ok_or_else(|| {
+            REFUSED_FOR_ROOM.fetch_add(1, Ordering::Relaxed);
+            InvalidPattern::NoRoom(Self::MAX_PROCESS_BYTES)
+        })
     }
 
     /// The compiled form, which all patterns of this text share.
@@ -184,6 +201,7 @@ impl Pattern {
 
 /// What the compiled expressions of this process take.
 static ROOM: Room = Room::new();
+static REFUSED_FOR_ROOM: AtomicU64 = AtomicU64::new(0);
 
 impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
@@ -194,13 +212,13 @@ impl PartialEq for Pattern {
 impl Eq for Pattern {}
 
 impl PartialOrd for Pattern {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+    fn partial_cmp(&self, other: &Self) -> Option<cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl Ord for Pattern {
-    fn cmp(&self, other: &Self) -> Ordering {
+    fn cmp(&self, other: &Self) -> cmp::Ordering {
         self.as_str().cmp(other.as_str())
     }
 }
