@@ -163,6 +163,52 @@ fn a_restricting_policy_that_is_too_large_closes_its_target() {
     assert_eq!(policy_of(&delta), first);
 }
 
+/// What closes refused routes has a fourth of each budget; what closes the targets of refused policies has no
+/// such limit, since without it they would be open.
+#[test]
+fn restricting_policies_that_are_too_large_close_their_targets_however_many_they_are() {
+    let budgets = Limits::default();
+    let budgets = budgets.with(Budget::ViewResources, 64);
+    let options = Options {
+        budgets: budgets.with(Budget::ResourceBytes, 1_000),
+        ..Options::cluster()
+    };
+    let mut translator = Translator::new(options);
+    let mut batch = vec![Event::Upsert(gateway(1))];
+    for number in 0..60 {
+        let route = route(number, 1);
+        let policy = json!({
+            "metadata": {"namespace": "app", "name": format!("tokens-{number}")},
+            "spec": {
+                "targetRefs": [{
+                    "group": GATEWAY_API, "kind": "HTTPRoute", "name": format!("route-{number:03}"),
+                }],
+                "jwt": {"providers": [{
+                    "name": "idp", "issuer": "https://idp.example.com",
+                    "jwks": {"inline": json!({"keys": [
+                        {"kty": "oct", "k": "c2VjcmV0", "x5c": "a".repeat(1_000)},
+                    ]}).to_string()},
+                }]},
+            },
+        });
+        batch.push(Event::Upsert(route));
+        batch.push(Event::Upsert(admitted(
+            "gateway-system.io",
+            "TrafficPolicy",
+            policy,
+        )));
+    }
+    batch.push(Event::Start);
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    assert_eq!(Refused::of(&delta).0.len(), 0, "all routes fit");
+    let policies = delta.resources.iter().filter_map(|(_, it)| match it {
+        Some(Resource::Policy(policy)) => Some(policy),
+        _ => None,
+    });
+    let closed = policies.filter(|policy| policy.spec.is_invalid && policy.spec.jwt.is_none());
+    assert_eq!(closed.count(), 60);
+}
+
 /// Nothing is sent on one machine.
 #[test]
 fn a_large_policy_in_files_is_in_force() {
