@@ -54,6 +54,35 @@ fn a_request_made_for_costly_expressions_ends_within_its_work_and_gets_no_other_
     }
 }
 
+/// Ordinary expressions of one host, none of which is told apart by how it begins: the last one matches.
+#[test]
+fn two_hundred_ordinary_expressions_are_compared_with_a_long_path_and_header() {
+    let forms = [
+        "regex=/[a-z]+/v[0-9]+/items-N/[0-9a-f-]+(/.*)?",
+        "regex=/.*/(users|accounts|orders)/N/.*",
+        "regex=/(en|de|fr|es)(-[A-Z]{2})?/[^/]+/N/.*",
+        "header~user-agent:.*(Mobile|Android|iPhone).*Version/N.*",
+        "header~user-agent:(?i).*bot-N[^a-z].*",
+    ];
+    let rules = (0..200).map(|number| {
+        let form = forms[number % forms.len()].replace('N', &number.to_string());
+        Rule::parse(&format!("ordinary{number} host=a.com {form}"))
+    });
+    let last = Rule::parse("last host=a.com regex=/[a-z]+/(.*/)?last");
+    let rules: Vec<Rule> = rules.chain([last]).collect();
+    let path: String = (0..300).map(|number| format!("/seg-{number}")).collect();
+    assert!(path.len() > 2_000);
+    let agent = "Mozilla/5.0(Linux;x86_64)AppleWebKit/537.36(KHTML,like-Gecko)".repeat(4);
+    let request = Request::parse(&format!("GET a.com/shop{path}/last user-agent:{agent}"));
+    let (router, mut cache) = (compile(&rules), RegexCache::new());
+    for _ in 0..2 {
+        let selected = router.select(&request.view(), &mut cache);
+        let steps = cache.steps();
+        assert_eq!(name(selected.expect("enough work"), &rules), "last");
+        assert!(steps < REGEX_STEPS_PER_REQUEST / 2, "{steps}");
+    }
+}
+
 #[test]
 fn a_trace_names_what_was_not_compared() {
     let rules = rules();
