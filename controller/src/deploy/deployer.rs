@@ -266,7 +266,7 @@ async fn pass_on_panic(mut watches: JoinSet<()>) {
             resume_unwind(panic);
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Interval of comparing everything: 10 min.

@@ -367,7 +367,7 @@ mod tests {
     fn a_port_that_an_overlay_maps_is_one_of_the_services() {
         let numbers = |ports: Value| {
             let service = serde_json::from_value(json!({"spec": {"ports": ports}}));
-            let found = ports_of(service.expect("a Service"))?;
+            let found = ports_of(&service.expect("a Service"))?;
             Some(found.into_iter().collect::<Vec<_>>())
         };
         let tcp = |number| (Transport::Tcp, number);
@@ -381,8 +381,8 @@ mod tests {
         assert_eq!(numbers(json!([{"port": 80, "targetPort": "web"}])), None);
     }
 
-    fn ports_of(service: Service) -> Option<BTreeSet<(Transport, u16)>> {
-        let found = ports(&service)?;
+    fn ports_of(service: &Service) -> Option<BTreeSet<(Transport, u16)>> {
+        let found = ports(service)?;
         Some(found.iter().map(|it| (it.transport, it.number)).collect())
     }
 

@@ -85,7 +85,6 @@ struct Note {
 
 impl Events {
     /// A queue of events, and the task that writes them until the last clone is dropped.
-    #[must_use]
     pub fn new(
         client: Client,
         controller_name: &str,
@@ -128,6 +127,7 @@ impl Events {
 
     /// Records an event about a policy that does not do what its author expects. Returns whether the queue
     /// had room for it.
+    #[must_use]
     pub fn warn(
         &self,
         object: &ObjectRef,
