@@ -23,7 +23,7 @@ pub use files::*;
 pub use health::*;
 pub use http2::*;
 pub use overload::*;
-pub use policy::{Limits, per_shard, resolve};
+pub use policy::{Limits, per_shard};
 pub use ring::*;
 pub use router::*;
 
@@ -44,9 +44,6 @@ pub const SMALL_BUFFER_BYTES: usize = 20 * KIB;
 pub const BUFFER_HEADROOM_BYTES: usize = 4 * KIB;
 /// Bytes of the largest head that a policy can allow: spans of a head have 16 bits.
 pub const MAX_HEAD_BYTES: u32 = 65_535;
-/// Bytes of the longest request line that a policy can allow: 60 KiB, so that the rest of the head has
-/// 4 KiB at least.
-pub const MAX_REQUEST_LINE_BYTES: u32 = 60 * 1024;
 /// Fields of a head that a policy can allow: 1000, as nginx. They are parsed into an array on the
 /// stack.
 pub const MAX_HEADER_FIELDS: u32 = 1000;

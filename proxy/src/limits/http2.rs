@@ -4,17 +4,9 @@ use std::time::Duration;
 
 use super::KIB;
 
-/// Concurrent streams that a policy can allow a client: 250, fewer than are tracked.
-pub const MAX_H2_STREAMS: u32 = 250;
 /// Streams of a client tracked for resets: 256, more than it may open; further ones are refused
 /// before any work is done for them.
 pub const H2_WATCHED_STREAMS: usize = 256;
-/// Bytes of the largest stream window that a policy can allow: 16 MiB, 1 Gbit/s at a round trip of
-/// 130 ms.
-pub const MAX_H2_STREAM_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
-/// Bytes of the largest connection window that a policy can allow: 64 MiB, which one client can
-/// then make us buffer.
-pub const MAX_H2_CONNECTION_WINDOW_BYTES: u32 = 64 * 1024 * 1024;
 /// Bytes of a client's stream window: 64 KiB, a pooled buffer. It bounds what is buffered for a
 /// blocked receiver, but a large upload waits for an update every 64 KiB.
 pub const H2_STREAM_WINDOW_BYTES: u32 = 64 * 1024;

@@ -6,7 +6,6 @@
 //! talk to an older proxy. No input bytes cause a panic.
 
 #![expect(
-    clippy::large_types_passed_by_value,
     clippy::needless_pass_by_value,
     reason = "every reader takes its message by value, so that one shape fits all of them"
 )]

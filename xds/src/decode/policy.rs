@@ -13,6 +13,8 @@ use super::value::{
     timeout,
 };
 use crate::encode::ANY_NUMBER;
+use crate::limits_table;
+use crate::model::limits::{self, LimitKind};
 use crate::model::{
     AccessLog, AccessLogFilter, BackendKey, Ejection, EscapedSlash, Limits, ListenerKey, LogFormat,
     PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode,
@@ -152,67 +154,46 @@ fn access_log(at: &FieldPath<'_>, message: proto::AccessLog) -> Option<AccessLog
     })
 }
 
-fn limits(at: &FieldPath<'_>, message: proto::Limits) -> Option<Limits> {
-    let number = |name, value: Option<u32>| at.optional(name, value, non_zero);
-    let time = |name, value| at.optional(name, value, timeout);
+macro_rules! decode {
+    ($($(#[$doc:meta])* $field:ident $name:literal:
+        $kind:ident, $scope:ident, $default:literal, $least:literal..=$most:literal;)*) => {
+        fn limits(at: &FieldPath<'_>, message: proto::Limits) -> Option<Limits> {
+            $(let read = <limits::$kind as DecodeLimit>::decode;
+            let $field = at.optional(stringify!($field), message.$field, read);)*
+            Some(Limits { $($field: $field?,)* })
+        }
+    };
+}
 
-    let request_line_bytes = number("request_line_bytes", message.request_line_bytes);
-    let head_bytes = number("head_bytes", message.head_bytes);
-    let header_fields = number("header_fields", message.header_fields);
-    let response_head_bytes = number("response_head_bytes", message.response_head_bytes);
-    let response_header_fields = number("response_header_fields", message.response_header_fields);
-    let request_body_bytes =
-        at.optional("request_body_bytes", message.request_body_bytes, non_zero);
-    let head_timeout = time("head_timeout", message.head_timeout);
-    let body_idle_timeout = time("body_idle_timeout", message.body_idle_timeout);
-    let stream_idle_timeout = time("stream_idle_timeout", message.stream_idle_timeout);
-    let write_idle_timeout = time("write_idle_timeout", message.write_idle_timeout);
-    let keep_alive_timeout = time("keep_alive_timeout", message.keep_alive_timeout);
-    let most = message.requests_per_connection;
-    let requests = at.optional("requests_per_connection", most, requests_per_connection);
-    let half_close_timeout = time("half_close_timeout", message.half_close_timeout);
-    let connection_age = time("connection_age", message.connection_age);
-    let connect_timeout = time("connect_timeout", message.connect_timeout);
-    let response_head_timeout = time("response_head_timeout", message.response_head_timeout);
-    let handshake_timeout = time("handshake_timeout", message.handshake_timeout);
-    let datagram_idle_timeout = time("datagram_idle_timeout", message.datagram_idle_timeout);
-    let http2_streams = number("http2_streams", message.http2_streams);
-    let http2_stream_window_bytes = number(
-        "http2_stream_window_bytes",
-        message.http2_stream_window_bytes,
-    );
-    let http2_connection_window_bytes = number(
-        "http2_connection_window_bytes",
-        message.http2_connection_window_bytes,
-    );
-    let upstream_connections = number("upstream_connections", message.upstream_connections);
-    let upstream_pending = number("upstream_pending", message.upstream_pending);
-    Some(Limits {
-        request_line_bytes: request_line_bytes?,
-        head_bytes: head_bytes?,
-        header_fields: header_fields?,
-        response_head_bytes: response_head_bytes?,
-        response_header_fields: response_header_fields?,
-        request_body_bytes: request_body_bytes?,
-        head_timeout: head_timeout?,
-        body_idle_timeout: body_idle_timeout?,
-        body_min_rate: message.body_min_rate,
-        stream_idle_timeout: stream_idle_timeout?,
-        write_idle_timeout: write_idle_timeout?,
-        keep_alive_timeout: keep_alive_timeout?,
-        half_close_timeout: half_close_timeout?,
-        requests_per_connection: requests?,
-        connection_age: connection_age?,
-        connect_timeout: connect_timeout?,
-        response_head_timeout: response_head_timeout?,
-        handshake_timeout: handshake_timeout?,
-        datagram_idle_timeout: datagram_idle_timeout?,
-        http2_streams: http2_streams?,
-        http2_stream_window_bytes: http2_stream_window_bytes?,
-        http2_connection_window_bytes: http2_connection_window_bytes?,
-        upstream_connections: upstream_connections?,
-        upstream_pending: upstream_pending?,
-    })
+limits_table!(decode);
+
+/// Reads the value of a limit.
+trait DecodeLimit: LimitKind {
+    type Message;
+
+    fn decode(at: &FieldPath<'_>, message: Self::Message) -> Option<Self::Given>;
+}
+
+macro_rules! as_value {
+    ($($kind:ident $message:ty: $read:expr;)*) => {
+        $(impl DecodeLimit for limits::$kind {
+            type Message = $message;
+
+            fn decode(at: &FieldPath<'_>, message: $message) -> Option<Self::Given> {
+                $read(at, message)
+            }
+        })*
+    };
+}
+
+as_value! {
+    Size u32: non_zero;
+    OptionalSize u32: non_zero;
+    Share u32: non_zero;
+    Amount u64: non_zero;
+    Rate u32: |_, rate| Some(rate);
+    Requests u64: requests_per_connection;
+    Time proto::Timeout: timeout;
 }
 
 /// A number of requests; 0 for any.

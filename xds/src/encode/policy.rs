@@ -1,6 +1,8 @@
 //! Policies and their targets.
 
 use super::value::list;
+use crate::limits_table;
+use crate::model::limits::{self, LimitKind};
 use crate::model::{
     AccessLog, AuthorizationPolicy, Ejection, EscapedSlash, JwtMode, JwtPolicy, Limits, LogFormat,
     ObjectName, PathOptions, Policy, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode,
@@ -88,36 +90,56 @@ impl From<&AccessLog> for proto::AccessLog {
     }
 }
 
-impl From<&Limits> for proto::Limits {
-    fn from(limits: &Limits) -> Self {
-        Self {
-            request_line_bytes: limits.request_line_bytes.map(Into::into),
-            head_bytes: limits.head_bytes.map(Into::into),
-            header_fields: limits.header_fields.map(Into::into),
-            response_head_bytes: limits.response_head_bytes.map(Into::into),
-            response_header_fields: limits.response_header_fields.map(Into::into),
-            request_body_bytes: limits.request_body_bytes.map(Into::into),
-            head_timeout: limits.head_timeout.map(Into::into),
-            body_idle_timeout: limits.body_idle_timeout.map(Into::into),
-            body_min_rate: limits.body_min_rate,
-            stream_idle_timeout: limits.stream_idle_timeout.map(Into::into),
-            write_idle_timeout: limits.write_idle_timeout.map(Into::into),
-            keep_alive_timeout: limits.keep_alive_timeout.map(Into::into),
-            half_close_timeout: limits.half_close_timeout.map(Into::into),
-            requests_per_connection: limits.requests_per_connection.map(|most| match most {
-                0 => ANY_NUMBER,
-                most => most,
-            }),
-            connection_age: limits.connection_age.map(Into::into),
-            connect_timeout: limits.connect_timeout.map(Into::into),
-            response_head_timeout: limits.response_head_timeout.map(Into::into),
-            handshake_timeout: limits.handshake_timeout.map(Into::into),
-            datagram_idle_timeout: limits.datagram_idle_timeout.map(Into::into),
-            http2_streams: limits.http2_streams.map(Into::into),
-            http2_stream_window_bytes: limits.http2_stream_window_bytes.map(Into::into),
-            http2_connection_window_bytes: limits.http2_connection_window_bytes.map(Into::into),
-            upstream_connections: limits.upstream_connections.map(Into::into),
-            upstream_pending: limits.upstream_pending.map(Into::into),
+macro_rules! encode {
+    ($($(#[$doc:meta])* $field:ident $name:literal:
+        $kind:ident, $scope:ident, $default:literal, $least:literal..=$most:literal;)*) => {
+        impl From<&Limits> for proto::Limits {
+            fn from(limits: &Limits) -> Self {
+                Self {
+                    $($field: limits.$field.map(<limits::$kind as EncodeLimit>::encode),)*
+                }
+            }
+        }
+    };
+}
+
+limits_table!(encode);
+
+/// The value of a limit on the wire.
+trait EncodeLimit: LimitKind {
+    type Message;
+
+    fn encode(given: Self::Given) -> Self::Message;
+}
+
+macro_rules! as_value {
+    ($($kind:ident $message:ty;)*) => {
+        $(impl EncodeLimit for limits::$kind {
+            type Message = $message;
+
+            fn encode(given: Self::Given) -> $message {
+                given.into()
+            }
+        })*
+    };
+}
+
+as_value! {
+    Size u32;
+    OptionalSize u32;
+    Share u32;
+    Amount u64;
+    Rate u32;
+    Time proto::Timeout;
+}
+
+impl EncodeLimit for limits::Requests {
+    type Message = u64;
+
+    fn encode(given: u64) -> u64 {
+        match given {
+            0 => ANY_NUMBER,
+            requests => requests,
         }
     }
 }

@@ -82,6 +82,18 @@ pub enum Timeout {
     After(Duration),
 }
 
+impl Timeout {
+    /// The timeout in effect, where `wider` is the default.
+    #[must_use]
+    pub fn or(self, wider: Option<Duration>) -> Option<Duration> {
+        match self {
+            Self::Default => wider,
+            Self::Never => None,
+            Self::After(time) => Some(time),
+        }
+    }
+}
+
 impl From<Duration> for Timeout {
     fn from(duration: Duration) -> Self {
         if duration.is_zero() {

@@ -14,6 +14,7 @@ mod filter;
 mod host;
 mod jwt;
 mod key;
+pub mod limits;
 mod listener;
 mod matching;
 mod pattern;
@@ -50,15 +51,16 @@ pub use key::{
     BackendKey, BindKey, InvalidKey, InvalidObjectName, ListenerKey, NameParts, ObjectName,
     PolicyKey, RouteKey, ServiceKey, WorkloadKey,
 };
+pub use limits::Limits;
 pub use listener::{Listener, ListenerProtocol};
 pub use matching::{HeaderMatch, HttpMatch, InvalidPath, PathMatch, QueryMatch, StringMatch};
 pub use pattern::{
     InvalidPattern, MatchMemory, MatchWork, Matcher, Pattern, PatternBudget, WorkExceeded,
 };
 pub use policy::{
-    AccessLog, AccessLogFilter, Ejection, EscapedSlash, Limits, LogFormat, PathOptions, Policy,
-    PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint,
-    RetryRate, Trust,
+    AccessLog, AccessLogFilter, Ejection, EscapedSlash, LogFormat, PathOptions, Policy, PolicySpec,
+    PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate,
+    Trust,
 };
 pub use resource::{Kind, Resource};
 pub use resources::{Keyed, Resources};

@@ -1,12 +1,12 @@
 //! Policies and their targets.
 
 use std::net::IpAddr;
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::{
-    AuthorizationPolicy, BackendKey, Certificate, JwtPolicy, JwtSource, ListenerKey, ObjectName,
-    PolicyKey, ServiceKey, Timeout,
+    AuthorizationPolicy, BackendKey, Certificate, JwtPolicy, JwtSource, Limits, ListenerKey,
+    ObjectName, PolicyKey, ServiceKey,
 };
 
 /// The settings of one policy object for one target. Conflicts are already resolved: of two
@@ -138,59 +138,6 @@ pub struct AccessLogFilter {
     pub status_at_least: Option<u16>,
     /// Logs requests that took at least this long.
     pub duration_at_least: Option<Duration>,
-}
-
-/// Overrides of the limits table; `None` keeps the default.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// Longest request line in bytes.
-    pub request_line_bytes: Option<NonZeroU32>,
-    /// Largest request head in bytes.
-    pub head_bytes: Option<NonZeroU32>,
-    /// Most header fields in a request.
-    pub header_fields: Option<NonZeroU32>,
-    /// Largest response head in bytes.
-    pub response_head_bytes: Option<NonZeroU32>,
-    /// Most header fields in a response.
-    pub response_header_fields: Option<NonZeroU32>,
-    /// Largest request body in bytes.
-    pub request_body_bytes: Option<NonZeroU64>,
-    /// Timeout for a request's head.
-    pub head_timeout: Option<Timeout>,
-    /// Idle timeout of a request's body.
-    pub body_idle_timeout: Option<Timeout>,
-    /// Least rate of a request's body in bytes per second; 0 turns the check off.
-    pub body_min_rate: Option<u32>,
-    /// Idle timeout of a response or tunnel.
-    pub stream_idle_timeout: Option<Timeout>,
-    /// Timeout for a client that does not read.
-    pub write_idle_timeout: Option<Timeout>,
-    /// Idle timeout between requests on a connection.
-    pub keep_alive_timeout: Option<Timeout>,
-    /// Timeout for a response to a client that has closed its sending side.
-    pub half_close_timeout: Option<Timeout>,
-    /// Most requests on a connection; 0 turns the limit off.
-    pub requests_per_connection: Option<u64>,
-    /// Maximum age of a connection.
-    pub connection_age: Option<Timeout>,
-    /// Timeout for connecting to a backend.
-    pub connect_timeout: Option<Timeout>,
-    /// Timeout from the last request byte sent to the response head.
-    pub response_head_timeout: Option<Timeout>,
-    /// Timeout for a client's TLS handshake, and for a PROXY protocol header before it.
-    pub handshake_timeout: Option<Timeout>,
-    /// Idle timeout of a UDP session.
-    pub datagram_idle_timeout: Option<Timeout>,
-    /// Most concurrent streams of an HTTP/2 client.
-    pub http2_streams: Option<NonZeroU32>,
-    /// HTTP/2 flow-control window of a client's stream, in bytes.
-    pub http2_stream_window_bytes: Option<NonZeroU32>,
-    /// HTTP/2 flow-control window of a client's connection, in bytes.
-    pub http2_connection_window_bytes: Option<NonZeroU32>,
-    /// Most connections to one service, over all shards.
-    pub upstream_connections: Option<NonZeroU32>,
-    /// Most requests that wait for a connection to one service, over all shards.
-    pub upstream_pending: Option<NonZeroU32>,
 }
 
 /// Sources of trusted `X-Forwarded-*` headers.

@@ -49,11 +49,11 @@ mod tests {
     use std::sync::LazyLock;
 
     use serde_json::Value;
+    use xds::model::Limits;
 
     use crate::admit::path::FieldPath;
     use crate::admit::yaml::compose;
     use crate::admit::{Source, admit};
-    use crate::lower::policy::{MAX_HEAD_BYTES, MAX_REQUEST_LINE_BYTES};
 
     #[test]
     fn the_resource_definitions_load() {
@@ -61,19 +61,49 @@ mod tests {
         LazyLock::force(&super::TRAFFIC_POLICY);
     }
 
-    /// What reduces the numbers has the same maxima.
-    #[test]
-    fn the_maxima_of_reduced_fields_are_those_of_the_definition() {
-        let value = compose(super::TRAFFIC_POLICY_DEFINITION).expect("YAML");
-        let value = value.expect("a document").value;
-        let schema = value.pointer("/spec/versions/0/schema/openAPIV3Schema");
-        let maxima = super::REDUCED.map(|field| {
-            let field = schema.and_then(|schema| schema.pointer(field));
-            field.and_then(|field| field["maximum"].as_u64())
-        });
-        let expected = [MAX_REQUEST_LINE_BYTES, MAX_HEAD_BYTES];
-        assert_eq!(maxima, expected.map(|it| Some(it.get().into())));
+    /// The schema of `spec.limits`.
+    fn limits_of_the_definition() -> Value {
+        let value = compose(super::TRAFFIC_POLICY_DEFINITION)
+            .expect("YAML")
+            .expect("a document")
+            .value;
+        let schema = value.pointer(
+            "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/limits/properties",
+        );
+        schema.cloned().expect("it is defined")
     }
+
+    #[test]
+    fn the_limits_of_the_definition_are_those_of_the_table() {
+        let definition = limits_of_the_definition();
+        let defined = definition.as_object().expect("fields").keys();
+        let mut table: Vec<_> = Limits::TABLE.iter().map(|row| row.name).collect();
+        table.sort_unstable();
+        let mut defined: Vec<_> = defined.collect();
+        defined.sort_unstable();
+        assert_eq!(defined, table);
+        for row in Limits::TABLE {
+            let field = &definition[row.name];
+            let text = field["description"].as_str().expect("a description");
+            let default = match (row.default, row.is_timeout) {
+                (3_600, true) => "by default 1h".to_owned(),
+                (seconds, true) => format!("by default {seconds}s"),
+                (0, false) => "default".to_owned(),
+                (number, false) => format!("by default {number}"),
+            };
+            assert!(text.contains(&default), "{}: {text}", row.name);
+            if row.is_timeout {
+                assert_eq!(field["type"], "string", "{}", row.name);
+                assert_eq!((row.least, row.most), (0, LONGEST_SECONDS), "{}", row.name);
+            } else {
+                let bounds = [&field["minimum"], &field["maximum"]].map(Value::as_u64);
+                assert_eq!(bounds, [row.least, row.most].map(Some), "{}", row.name);
+            }
+        }
+    }
+
+    /// Four groups of five digits, in hours: the longest duration of Gateway API's format.
+    const LONGEST_SECONDS: u64 = 4 * 99_999 * 3_600;
 
     #[test]
     fn every_field_is_described_and_bounded() {

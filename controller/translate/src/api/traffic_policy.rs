@@ -1,8 +1,10 @@
 //! Our `TrafficPolicy`: settings that Gateway API has no field for.
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
+use xds::limits_table;
+use xds::model::limits::{self, LimitKind};
 
 use super::{AuthorizationSpec, JwtFromSpec, JwtSpec, ObjectMeta};
 
@@ -162,81 +164,21 @@ pub struct AccessLogFilterSpec {
     pub duration_at_least: Option<String>,
 }
 
-/// Limits and timeouts; durations are Gateway API's, `0s` means none.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct LimitsSpec {
-    /// Longest request line in bytes.
-    #[serde(default)]
-    pub request_line_bytes: Option<NonZeroU32>,
-    /// Largest head of a request in bytes.
-    #[serde(default)]
-    pub head_bytes: Option<NonZeroU32>,
-    #[serde(default)]
-    pub header_fields: Option<NonZeroU32>,
-    /// Largest head of a response in bytes.
-    #[serde(default)]
-    pub response_head_bytes: Option<NonZeroU32>,
-    #[serde(default)]
-    pub response_header_fields: Option<NonZeroU32>,
-    /// Largest request body in bytes.
-    #[serde(default)]
-    pub request_body_bytes: Option<NonZeroU64>,
-    /// Time for a request's head.
-    #[serde(default)]
-    pub head_timeout: Option<String>,
-    /// Time between bytes of a request's body.
-    #[serde(default)]
-    pub body_idle_timeout: Option<String>,
-    /// Least rate of a request's body in bytes a second; 0 means none.
-    #[serde(default)]
-    pub body_min_rate: Option<u32>,
-    /// Time between bytes of a response or tunnel.
-    #[serde(default)]
-    pub stream_idle_timeout: Option<String>,
-    /// Timeout for a client that does not read.
-    #[serde(default)]
-    pub write_idle_timeout: Option<String>,
-    /// Time between requests of a connection.
-    #[serde(default)]
-    pub keep_alive_timeout: Option<String>,
-    /// Time for the response to a client that has closed its sending side.
-    #[serde(default)]
-    pub half_close_timeout: Option<String>,
-    /// Requests of a connection; 0 means any number.
-    #[serde(default)]
-    pub requests_per_connection: Option<u64>,
-    /// Age of a connection.
-    #[serde(default)]
-    pub connection_age: Option<String>,
-    /// Time to connect to a backend.
-    #[serde(default)]
-    pub connect_timeout: Option<String>,
-    /// Time from the last request byte sent to the response head.
-    #[serde(default)]
-    pub response_head_timeout: Option<String>,
-    /// Time for a client's TLS handshake, and for a PROXY protocol header before it.
-    #[serde(default)]
-    pub handshake_timeout: Option<String>,
-    /// Time without a datagram of a UDP session.
-    #[serde(default)]
-    pub datagram_idle_timeout: Option<String>,
-    /// Streams that an HTTP/2 client may have open.
-    #[serde(default)]
-    pub http2_streams: Option<NonZeroU32>,
-    /// Bytes that an HTTP/2 client may send on a stream before they were sent on.
-    #[serde(default)]
-    pub http2_stream_window_bytes: Option<NonZeroU32>,
-    /// Bytes that an HTTP/2 client may send on its connection before they were sent on.
-    #[serde(default)]
-    pub http2_connection_window_bytes: Option<NonZeroU32>,
-    /// Connections to one service.
-    #[serde(default)]
-    pub upstream_connections: Option<NonZeroU32>,
-    /// Requests that wait for a connection to one service.
-    #[serde(default)]
-    pub upstream_pending: Option<NonZeroU32>,
+macro_rules! spec {
+    ($($(#[$doc:meta])* $field:ident $name:literal:
+        $kind:ident, $scope:ident, $default:literal, $least:literal..=$most:literal;)*) => {
+        /// Limits and timeouts; durations are Gateway API's, `0s` means none.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct LimitsSpec {
+            $($(#[$doc])*
+            #[serde(default)]
+            pub $field: Option<<limits::$kind as LimitKind>::Written>,)*
+        }
+    };
 }
+
+limits_table!(spec);
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]

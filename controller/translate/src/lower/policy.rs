@@ -1,8 +1,9 @@
 //! Lowers traffic policies.
 
 use std::net::IpAddr;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 
+use xds::limits_table;
 use xds::model::{
     AccessLog, AccessLogFilter, Ejection, EscapedSlash, JwtSource, Limits, LogFormat, ObjectName,
     PathOptions, PolicySpec, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout, Trust,
@@ -188,59 +189,65 @@ fn access_log(spec: &AccessLogSpec) -> Result<AccessLog, Problem> {
     })
 }
 
-fn limits(spec: &LimitsSpec) -> Result<Limits, Problem> {
-    let timeout = |text: &Option<String>, name: &str| {
-        let field = format!("spec.limits.{name}");
-        let time = text.as_deref().map(|text| time(text, &field));
-        time.map(|time| time.map(Timeout::from)).transpose()
+macro_rules! lower_limits {
+    ($($(#[$doc:meta])* $field:ident $name:literal:
+        $kind:ident, $scope:ident, $default:literal, $least:literal..=$most:literal;)*) => {
+        fn limits(spec: &LimitsSpec) -> Result<Limits, Problem> {
+            Ok(Limits {
+                $($field: {
+                    let written = spec.$field.as_ref();
+                    let field = concat!("spec.limits.", $name);
+                    written.map(|it| it.lower(field)).transpose()?
+                },)*
+            })
+        }
     };
-    Ok(Limits {
-        request_line_bytes: spec.request_line_bytes,
-        head_bytes: spec.head_bytes,
-        header_fields: spec.header_fields,
-        response_head_bytes: spec.response_head_bytes,
-        response_header_fields: spec.response_header_fields,
-        request_body_bytes: spec.request_body_bytes,
-        head_timeout: timeout(&spec.head_timeout, "headTimeout")?,
-        body_idle_timeout: timeout(&spec.body_idle_timeout, "bodyIdleTimeout")?,
-        body_min_rate: spec.body_min_rate,
-        stream_idle_timeout: timeout(&spec.stream_idle_timeout, "streamIdleTimeout")?,
-        write_idle_timeout: timeout(&spec.write_idle_timeout, "writeIdleTimeout")?,
-        keep_alive_timeout: timeout(&spec.keep_alive_timeout, "keepAliveTimeout")?,
-        half_close_timeout: timeout(&spec.half_close_timeout, "halfCloseTimeout")?,
-        requests_per_connection: spec.requests_per_connection,
-        connection_age: timeout(&spec.connection_age, "connectionAge")?,
-        connect_timeout: timeout(&spec.connect_timeout, "connectTimeout")?,
-        response_head_timeout: timeout(&spec.response_head_timeout, "responseHeadTimeout")?,
-        handshake_timeout: timeout(&spec.handshake_timeout, "handshakeTimeout")?,
-        datagram_idle_timeout: timeout(&spec.datagram_idle_timeout, "datagramIdleTimeout")?,
-        http2_streams: spec.http2_streams,
-        http2_stream_window_bytes: spec.http2_stream_window_bytes,
-        http2_connection_window_bytes: spec.http2_connection_window_bytes,
-        upstream_connections: spec.upstream_connections,
-        upstream_pending: spec.upstream_pending,
-    })
+}
+
+limits_table!(lower_limits);
+
+/// The value of a limit in a policy object.
+trait WrittenLimit {
+    type Given;
+
+    fn lower(&self, field: &str) -> Result<Self::Given, Problem>;
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {
+        $(impl WrittenLimit for $number {
+            type Given = Self;
+
+            fn lower(&self, _: &str) -> Result<Self, Problem> {
+                Ok(*self)
+            }
+        })*
+    };
+}
+
+numbers!(u32, u64, NonZeroU32, NonZeroU64);
+
+impl WrittenLimit for String {
+    type Given = Timeout;
+
+    fn lower(&self, field: &str) -> Result<Timeout, Problem> {
+        time(self, field).map(Timeout::from)
+    }
 }
 
 /// Reduces numbers that were valid in earlier versions to the maximum.
 fn reduce(limits: &mut Limits) -> Vec<Problem> {
     let fields = [
-        (
-            "spec.limits.requestLineBytes",
-            &mut limits.request_line_bytes,
-            MAX_REQUEST_LINE_BYTES,
-        ),
-        (
-            "spec.limits.headBytes",
-            &mut limits.head_bytes,
-            MAX_HEAD_BYTES,
-        ),
+        ("requestLineBytes", &mut limits.request_line_bytes),
+        ("headBytes", &mut limits.head_bytes),
     ];
-    let reduced = fields.into_iter().filter_map(|(field, number, max)| {
-        let written = number.filter(|it| *it > max)?;
-        *number = Some(max);
+    let reduced = fields.into_iter().filter_map(|(name, number)| {
+        let max = u32::try_from(Limits::row(name)?.most).ok()?;
+        let written = number.filter(|it| it.get() > max)?;
+        *number = NonZeroU32::new(max);
         let message = format!("{written} is more than the maximum of {max}, which applies instead");
-        Some(Problem::new(Reason::Invalid, field, message))
+        let field = format!("spec.limits.{name}");
+        Some(Problem::new(Reason::Invalid, &field, message))
     });
     reduced.collect()
 }
@@ -330,8 +337,3 @@ fn network(text: &str) -> Option<(IpAddr, u8)> {
 fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::Invalid, field, message)
 }
-
-/// The maximum of `requestLineBytes` in the definition of the resource. It was 1048576 in earlier versions.
-pub(crate) const MAX_REQUEST_LINE_BYTES: NonZeroU32 = NonZeroU32::new(61_440).expect("not 0");
-/// The maximum of `headBytes`, likewise.
-pub(crate) const MAX_HEAD_BYTES: NonZeroU32 = NonZeroU32::new(65_535).expect("not 0");

@@ -3,6 +3,7 @@
 //!
 //! `k8s/RESOURCES.md` has the same table with a reason for each field; a test compares the two.
 
+use xds::limits_table;
 use xds::model::{PolicySpec, PolicyTarget, Trust};
 
 /// One field of a policy.
@@ -85,54 +86,40 @@ const AUTHORIZATION: &str = "authorization";
 /// The first name of trust.
 const TRUST: &str = "trustedHops";
 
-macro_rules! fields {
-    ($($name:tt $reach:ident: $($path:ident).+;)*) => {
-        &[$(Field {
+macro_rules! field {
+    ($name:expr, $reach:ident, $($path:ident).+) => {
+        Field {
             name: $name,
             reach: FieldScope::$reach,
             is_set: |spec| spec.$($path).+.is_some(),
             clear: |spec| spec.$($path).+ = None,
-        }),*]
+        }
     };
 }
 
-pub(crate) const FIELDS: &[Field] = fields! {
-    "accessLog" Request: access_log;
-    JWT Request: jwt;
-    AUTHORIZATION Request: authorization;
-    TRUST Socket: trust;
-    "proxyProtocol" Socket: proxy_protocol;
-    "pathOptions" Socket: path_options;
-    "retryBudget" Upstream: retry_budget;
-    "ejection" Upstream: ejection;
-    "limits.requestLineBytes" Socket: limits.request_line_bytes;
-    "limits.headBytes" Socket: limits.head_bytes;
-    "limits.headerFields" Socket: limits.header_fields;
-    "limits.headTimeout" Socket: limits.head_timeout;
-    "limits.handshakeTimeout" Socket: limits.handshake_timeout;
-    "limits.keepAliveTimeout" Socket: limits.keep_alive_timeout;
-    "limits.halfCloseTimeout" Socket: limits.half_close_timeout;
-    "limits.requestsPerConnection" Socket: limits.requests_per_connection;
-    "limits.connectionAge" Socket: limits.connection_age;
-    "limits.http2Streams" Socket: limits.http2_streams;
-    "limits.http2StreamWindowBytes" Socket: limits.http2_stream_window_bytes;
-    "limits.http2ConnectionWindowBytes" Socket: limits.http2_connection_window_bytes;
-    "limits.requestBodyBytes" Request: limits.request_body_bytes;
-    "limits.bodyIdleTimeout" Request: limits.body_idle_timeout;
-    "limits.bodyMinRate" Request: limits.body_min_rate;
-    "limits.streamIdleTimeout" Request: limits.stream_idle_timeout;
-    "limits.datagramIdleTimeout" Request: limits.datagram_idle_timeout;
-    "limits.writeIdleTimeout" Request: limits.write_idle_timeout;
-    "limits.responseHeadBytes" Any: limits.response_head_bytes;
-    "limits.responseHeaderFields" Any: limits.response_header_fields;
-    "limits.connectTimeout" Any: limits.connect_timeout;
-    "limits.responseHeadTimeout" Any: limits.response_head_timeout;
-    "limits.upstreamConnections" Upstream: limits.upstream_connections;
-    "limits.upstreamPending" Upstream: limits.upstream_pending;
-};
+macro_rules! fields {
+    ($($(#[$doc:meta])* $field:ident $name:literal:
+        $kind:ident, $scope:ident, $default:literal, $least:literal..=$most:literal;)*) => {
+        pub(crate) const FIELDS: &[Field] = &[
+            field!("accessLog", Request, access_log),
+            field!(JWT, Request, jwt),
+            field!(AUTHORIZATION, Request, authorization),
+            field!(TRUST, Socket, trust),
+            field!("proxyProtocol", Socket, proxy_protocol),
+            field!("pathOptions", Socket, path_options),
+            field!("retryBudget", Upstream, retry_budget),
+            field!("ejection", Upstream, ejection),
+            $(field!(concat!("limits.", $name), $scope, limits.$field),)*
+        ];
+    };
+}
+
+limits_table!(fields);
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use xds::model::{BackendKey, ListenerKey, ObjectName, PolicyTarget};
 
     use super::FIELDS;
@@ -167,12 +154,12 @@ mod tests {
             let cells: Vec<&str> = line.split('|').map(str::trim).collect();
             (cells.len() == 8 && cells[1].starts_with('`')).then_some(cells)
         });
-        let mut documented: Vec<(String, Vec<bool>)> = Vec::new();
+        let mut documented: BTreeMap<String, Vec<bool>> = BTreeMap::new();
         for cells in rows {
             let yes = cells[2..6].iter().map(|cell| *cell == "yes").collect();
             assert!(cells[6].len() > 10, "a reason: {cells:?}");
             let name = cells[1].split('`').nth(1).expect("a name");
-            documented.push((name.to_owned(), yes));
+            documented.insert(name.to_owned(), yes);
         }
         let of_code = FIELDS.iter().map(|field| {
             let holds = columns().map(|targets| {
@@ -182,7 +169,7 @@ mod tests {
             });
             (field.name.to_owned(), holds.to_vec())
         });
-        assert_eq!(documented, of_code.collect::<Vec<_>>());
+        assert_eq!(documented, of_code.collect());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::config::{
     BackendExtras, ClusterIndex, Draw, ExternalAuth, InvalidPolicies, L4Rule, Rule, RuleBackend,
     RuleTimeouts, Sessions,
 };
-use crate::limits::{Limits, resolve};
+use crate::limits::Limits;
 use crate::names::KeyPrefix;
 use crate::policy::compiled::{BackendPolicy, RulePolicy};
 use crate::policy::jwt::{Authenticator, ClaimsUse};
@@ -248,8 +248,8 @@ fn timeouts(rule: &HttpRule) -> Option<Box<RuleTimeouts>> {
         backend_request,
     } = rule.timeouts;
     let timeouts = RuleTimeouts {
-        request: resolve(Some(request), None),
-        backend: resolve(Some(backend_request), None),
+        request: request.or(None),
+        backend: backend_request.or(None),
         waits_forever: [request, backend_request].contains(&Timeout::Never),
     };
     (timeouts != RuleTimeouts::default()).then(|| Box::new(timeouts))
