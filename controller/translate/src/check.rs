@@ -88,14 +88,7 @@ fn write_statuses(statuses: &Statuses, out: &mut dyn Write) -> io::Result<()> {
     for (object, status) in &statuses.routes {
         writeln!(out, "{object}")?;
         for parent in &status.parents {
-            let reference = &parent.parent_ref;
-            let section = reference.section_name.as_deref();
-            let section = section.map_or_else(String::new, |name| format!(", section {name}"));
-            writeln!(
-                out,
-                "  parent {} {}{section}",
-                reference.kind, reference.name
-            )?;
+            writeln!(out, "  parent {}", parent.parent_ref)?;
             write_conditions("    ", &parent.conditions, out)?;
         }
     }
@@ -218,6 +211,25 @@ spec:
         assert_eq!(verdict, Verdict::Bad, "{text}");
         let marked = "\n    ! ResolvedRefs=False (BackendNotFound)";
         assert!(text.contains(marked), "{text}");
+    }
+
+    #[test]
+    fn parents_of_a_route_are_told_apart() {
+        let parents = "[{name: web}, {name: web, port: 8080}, {name: web, port: 8081}, \
+                       {name: web, sectionName: http}, {name: web, sectionName: http, port: 8081}, \
+                       {namespace: other, name: web}]";
+        let route = INVALID.replace("[{name: web}]", parents);
+        let (_, text) = checked(&(VALID.to_owned() + &route));
+        let parents = text.lines().filter(|line| line.starts_with("  parent "));
+        let expected = [
+            "  parent Gateway web",
+            "  parent Gateway web port 8080",
+            "  parent Gateway web port 8081",
+            "  parent Gateway web section http",
+            "  parent Gateway web section http port 8081",
+            "  parent Gateway other/web",
+        ];
+        assert_eq!(parents.collect::<Vec<_>>(), expected, "{text}");
     }
 
     #[test]

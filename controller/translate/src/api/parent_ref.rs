@@ -1,6 +1,7 @@
 //! References from a route to its parents.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -24,6 +25,24 @@ pub struct ParentReference {
     pub section_name: Option<Text>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<NonZeroU16>,
+}
+
+/// As people read it, with all that two references of a route can differ in.
+impl fmt::Display for ParentReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.kind)?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        write!(f, "{}", self.name)?;
+        if let Some(section) = &self.section_name {
+            write!(f, " section {section}")?;
+        }
+        if let Some(port) = self.port {
+            write!(f, " port {port}")?;
+        }
+        Ok(())
+    }
 }
 
 /// Whether a Gateway accepts routes that do not name it, and whether a route is one of these (GEP-3793).

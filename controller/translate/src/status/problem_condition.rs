@@ -6,7 +6,7 @@ use super::{
     Blame, Condition, ConditionType, ListenerStatus, PolicyStatus, Reason, RouteStatus, Status,
     Statuses,
 };
-use crate::api::{self, ParentReference, Resource as _};
+use crate::api::{self, Resource as _};
 use crate::store::ObjectRef;
 
 /// A condition that reports a problem.
@@ -112,7 +112,7 @@ fn of_listeners<'a>(
 
 fn of_route<'a>(object: &ObjectRef, status: &'a RouteStatus) -> Vec<ProblemCondition<'a>> {
     let parents = status.parents.iter().flat_map(|parent| {
-        let part = Some(parent_text(&parent.parent_ref));
+        let part = Some(format!("parent {}", parent.parent_ref));
         among(object, part, &parent.conditions)
     });
     parents.collect()
@@ -148,12 +148,4 @@ fn among<'a>(
             reason: condition.reason,
             message: &condition.message,
         })
-}
-
-fn parent_text(parent: &ParentReference) -> String {
-    let section = parent.section_name.as_ref();
-    let section = section.map_or_else(String::new, |section| format!(" section {section}"));
-    let port = parent.port;
-    let port = port.map_or_else(String::new, |port| format!(" port {port}"));
-    format!("parent {} {}{section}{port}", parent.kind, parent.name)
 }

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::{Blame, Condition, ConditionType, Status};
-use crate::api::ParentReference;
 use crate::budgets::Budget;
 
 /// A text for a condition or an Event, at most as long as its budget.
@@ -94,7 +93,7 @@ impl Status {
             }
             Self::Route(status) => {
                 let parents = status.parents.iter_mut();
-                let parents = parents.map(|it| (name_of(&it.parent_ref), &mut it.conditions));
+                let parents = parents.map(|it| (it.parent_ref.to_string(), &mut it.conditions));
                 parents.collect()
             }
             Self::Policy(status) => {
@@ -105,14 +104,6 @@ impl Status {
             }
         }
     }
-}
-
-fn name_of(parent: &ParentReference) -> String {
-    let namespace = parent.namespace.as_deref();
-    let namespace = namespace.map_or_else(String::new, |namespace| format!("{namespace}/"));
-    let section = parent.section_name.as_deref();
-    let section = section.map_or_else(String::new, |section| format!(" section {section}"));
-    format!("{} {namespace}{}{section}", parent.kind, parent.name)
 }
 
 fn to_length(text: Cow<'static, str>, length: usize) -> Cow<'static, str> {
@@ -140,6 +131,7 @@ const ENTRY_BYTES: usize = 300;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::ParentReference;
     use crate::status::{ConditionStatus, Conditions, Reason, RouteParentStatus, RouteStatus};
 
     fn parent(number: usize, messages: [String; 2]) -> RouteParentStatus {
