@@ -160,7 +160,7 @@ pub const WHEEL_TICK: Duration = Duration::from_millis(100);
 /// Scheduling slice that a shard requests: 100 µs, the shortest available (Linux 6.12).
 pub const SHARD_SLICE: Duration = Duration::from_micros(100);
 /// Bytes read and dropped at the end of an HTTP/2 connection, so that the client receives GOAWAY and not
-/// a reset: 64 KiB. An early response resets its stream alone.
+/// a reset: 64 KiB. An early response ends its stream alone.
 pub const LINGER_BYTES: usize = 64 * KIB;
 /// Time for reading them, and for other ends of a connection: 1 s. The rest of a request after an early
 /// response has no more either while a shard drains or is under pressure.

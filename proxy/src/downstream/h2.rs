@@ -26,14 +26,15 @@ use crate::http2::pace::{BufferParking, Deadlines, Pace, Verdict};
 use crate::http2::stream::Stream;
 use crate::http2::usage::InUse;
 use crate::limits::{
-    H2_FRAME_BYTES, H2_RESETS_PER_SECOND, H2_SEND_BYTES, Limits, REQUESTS_PER_POLL,
+    H2_FRAME_BYTES, H2_RESETS_PER_SECOND, H2_SEND_BYTES, LINGER_TIMEOUT, Limits, REQUESTS_PER_POLL,
+    REST_OF_REQUEST_IDLE_TIMEOUT, REST_OF_REQUEST_TIMEOUT,
 };
 use crate::memory::Buffer;
 use crate::names::Interned;
 use crate::observe::counters::GaugeGuard;
 use crate::request;
 use crate::shard::Shard;
-use crate::shard::deadline::Deadline;
+use crate::shard::deadline::{Deadline, Expiry};
 use crate::shard::tasks::{Purpose, TaskEntry};
 
 use self::tasks::Job;
@@ -369,11 +370,36 @@ impl ServedStream {
                 request::refuse(proxy, &client, &mut buffer, &mut scratch, error.into()).await
             }
         };
-        if next == NextStep::Reset {
-            client.stream.reset_on_close();
-        }
         shard.buffers.put(buffer);
         proxy.scratch.put(scratch);
+        if next == NextStep::Reset {
+            client.stream.reset_on_close();
+        } else {
+            drop_rest_of_request(shard, &client).await;
+        }
+    }
+}
+
+/// Receives and drops the rest of a request after its response, within the limits of HTTP/1. Beyond them, the
+/// end of the stream resets it with `NO_ERROR` (RFC 9113 section 8.1). That alone would be enough, but there
+/// are clients that do not read the response then: curl before 8 reports an error, and the client of Java 17
+/// ignores the reset, and waits for windows until the connection ends.
+async fn drop_rest_of_request(shard: &Shard, client: &Client) {
+    let Some(stream) = client.stream.as_h2().filter(|it| it.has_early_response()) else {
+        return;
+    };
+    let until = shard.now().after(REST_OF_REQUEST_TIMEOUT);
+    loop {
+        let idle = if shard.draining.get() {
+            LINGER_TIMEOUT
+        } else {
+            REST_OF_REQUEST_IDLE_TIMEOUT
+        };
+        let left = until.since(shard.now()).min(idle);
+        client.deadline.arm(Some(left), Expiry::Disconnect);
+        if !stream.drop_bytes().await {
+            return;
+        }
     }
 }
 

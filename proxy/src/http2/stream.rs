@@ -364,6 +364,27 @@ impl Stream {
         polled
     }
 
+    /// Whether a whole response was sent before the end of its request.
+    pub(crate) fn has_early_response(&self) -> bool {
+        matches!(&*self.sending.borrow(), Sending::Ended(_)) && !self.is_read()
+    }
+
+    /// Receives and drops bytes of the body. Returns whether there may be more: not after the end, a reset,
+    /// or the deadline.
+    pub(crate) async fn drop_bytes(&self) -> bool {
+        poll_fn(|context| {
+            self.signals.set_task(context);
+            if self.signals.is_disconnected() {
+                return Poll::Ready(false);
+            }
+            match &mut *self.receiving.borrow_mut() {
+                Receiving::Body(body) => body.poll_drop(context),
+                _ => Poll::Ready(false),
+            }
+        })
+        .await
+    }
+
     /// Whether everything from the peer has been read.
     pub(crate) fn is_read(&self) -> bool {
         match &*self.receiving.borrow() {

@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use crate::support::frames::{END_HEADERS, HEADERS, Peer, RST_STREAM, block, frame, get, request};
+use crate::support::frames::{
+    DATA, END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM, WINDOW_UPDATE, block, frame, get,
+    request,
+};
 use crate::support::pki::authority;
 use crate::support::{Reply, gateway, on_both_drivers, origin, pattern, tls};
 
@@ -123,7 +126,7 @@ on_both_drivers! {
         gateway.waits_for_open_files_at_most(open_before);
     }
 
-    /// RFC 9113 section 8.1.
+    /// RFC 9113 section 8.1, once the client has sent nothing for a while.
     fn the_rest_of_a_request_in_http_2_is_refused_without_an_error(driver) {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("requestBodyBytes: 1000").start();
@@ -138,20 +141,51 @@ on_both_drivers! {
         assert_eq!(peer.next_of(HEADERS).status(), Some(200));
     }
 
-    /// Each ends its request with `RST_STREAM`, which is not an error of the client.
     fn a_connection_gets_any_number_of_early_responses_in_http_2(driver) {
         const REQUESTS: u32 = 600;
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin).limits("requestBodyBytes: 1000").start();
         let mut peer = Peer::client(gateway.address());
         let mut fields = request("POST");
-        fields.push(("content-length", "1500000"));
+        fields.push(("content-length", "2000"));
         for nth in 0..REQUESTS {
             let stream = nth * 2 + 1;
             peer.sends(frame(HEADERS, END_HEADERS, stream, &block(&fields)));
             assert_eq!(peer.next_of(HEADERS).stream, stream);
-            assert_eq!(peer.next_of(RST_STREAM).code(), Some(0));
+            peer.sends(frame(DATA, END_STREAM, stream, &[b'x'; 2000]));
         }
+    }
+
+    /// The client of Java 17 and curl before 8 lose a response that a reset follows at once.
+    fn a_client_of_http_2_that_writes_before_it_reads_gets_its_early_response(driver) {
+        const PIECE: usize = 16_000;
+        const PIECES: usize = 30;
+        let origin = origin();
+        let gateway = gateway(driver).routes_to(&origin).limits("requestBodyBytes: 1000").start();
+        let mut peer = Peer::client(gateway.address());
+        let mut fields = request("POST");
+        let length = (PIECE * PIECES).to_string();
+        fields.push(("content-length", &length));
+        peer.sends(frame(HEADERS, END_HEADERS, 1, &block(&fields)));
+        assert_eq!(peer.next_of(HEADERS).status(), Some(413));
+        // Of the stream: the connection has room for all.
+        let mut window = 65_535;
+        for piece in 1..=PIECES {
+            while window < PIECE {
+                let update = peer.next().expect("the connection goes on");
+                assert_ne!(update.kind, RST_STREAM);
+                if update.kind == WINDOW_UPDATE && update.stream == 1 {
+                    let bytes = update.payload.first_chunk().expect("an increment");
+                    window += usize::try_from(u32::from_be_bytes(*bytes)).expect("31 bits");
+                }
+            }
+            window -= PIECE;
+            let flags = if piece == PIECES { END_STREAM } else { 0 };
+            peer.sends(frame(DATA, flags, 1, &[b'x'; PIECE]));
+        }
+        peer.sends(get(3));
+        let next = std::iter::from_fn(|| peer.next()).find(|it| [HEADERS, RST_STREAM].contains(&it.kind));
+        assert_eq!(next.map(|it| (it.kind, it.stream)), Some((HEADERS, 3)));
     }
 
     fn a_local_error_response_does_not_wait_for_the_body(driver) {

@@ -56,10 +56,7 @@ impl Body {
         usage: &Usage,
     ) -> Poll<io::Result<usize>> {
         let lent = std::mem::take(&mut self.lent);
-        if lent > 0 {
-            // It fails for a closed stream, whose window does not matter any more.
-            let _ = self.stream.flow_control().release_capacity(lent);
-        }
+        self.release(lent);
         loop {
             self.deliver(buffer);
             if self.done || !self.left.is_empty() {
@@ -80,6 +77,30 @@ impl Body {
             }
         }
         Poll::Ready(Ok(self.lent))
+    }
+
+    /// Drops the next bytes, and lets the peer send as many again. Ready with `false` at the end.
+    pub(super) fn poll_drop(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        let (left, lent) = (
+            std::mem::take(&mut self.left),
+            std::mem::take(&mut self.lent),
+        );
+        self.release(left.len().saturating_add(lent));
+        match ready!(self.stream.poll_data(context)) {
+            Some(Ok(data)) => {
+                self.release(data.len());
+                Poll::Ready(true)
+            }
+            Some(Err(_)) | None => Poll::Ready(false),
+        }
+    }
+
+    /// Opens the peer's windows by so many bytes.
+    fn release(&mut self, bytes: usize) {
+        if bytes > 0 {
+            // It fails for a closed stream, whose window does not matter any more.
+            let _ = self.stream.flow_control().release_capacity(bytes);
+        }
     }
 
     /// Moves received bytes to the reader's buffer, as far as they fit.
