@@ -109,7 +109,7 @@ impl Changes<'_> {
         for (budget, _) in gone {
             self.ledger.set(*budget, object, None);
         }
-        for (budget, used) in new {
+        for (budget, used) in new.iter().filter(|it| !old.contains(it)) {
             self.ledger.set(*budget, object, Some(*used));
         }
     }

@@ -24,7 +24,8 @@ pub(crate) struct ViewCost {
     pub(crate) total: Cost,
     /// What closes those that are refused at every Gateway.
     closed: Cost,
-    routes: BTreeMap<RouteRank, RouteCost>,
+    /// With their creation times.
+    routes: FastHashMap<RouteName, (i64, RouteCost)>,
 }
 
 /// What a Gateway does not take of a route.
@@ -37,39 +38,36 @@ pub(crate) struct ViewRefusal {
 }
 
 impl ViewCosts {
-    /// Replaces the costs of a route, each at another Gateway. Returns the Gateways where they changed.
+    /// Replaces the costs of a route of this creation time, each at another Gateway. Returns the Gateways where
+    /// they changed.
     pub(crate) fn replace(
         &mut self,
-        (old_rank, old): (Option<RouteRank>, &[(ObjectName, RouteCost)]),
-        (new_rank, new): (Option<RouteRank>, &[(ObjectName, RouteCost)]),
+        route: &RouteName,
+        old: Option<(i64, &[(ObjectName, RouteCost)])>,
+        new: Option<(i64, &[(ObjectName, RouteCost)])>,
     ) -> Vec<ObjectName> {
-        if (&old_rank, old) == (&new_rank, new) {
+        if old == new {
             return Vec::new();
         }
         let mut changed: Vec<ObjectName> = Vec::new();
-        for (gateway, _) in old {
-            if let (Some(view), Some(rank)) = (self.0.get_mut(gateway), &old_rank) {
-                view.remove(rank);
-            }
+        let (created, new) = new.unwrap_or_default();
+        for (gateway, cost) in new {
+            let view = self.0.entry(gateway.clone()).or_default();
+            view.set(route, created, *cost);
             changed.push(gateway.clone());
         }
-        for (gateway, cost) in new {
-            if let Some(rank) = &new_rank {
-                let view = self.0.entry(gateway.clone()).or_default();
-                view.add(rank.clone(), *cost);
+        let (_, old) = old.unwrap_or_default();
+        for (gateway, _) in old {
+            if new.iter().any(|(it, _)| it == gateway) {
+                continue;
             }
-            if !changed.contains(gateway) {
-                changed.push(gateway.clone());
+            if let Some(view) = self.0.get_mut(gateway) {
+                view.remove(route);
+                if view.routes.is_empty() {
+                    self.0.remove(gateway);
+                }
             }
-        }
-        for gateway in &changed {
-            if self
-                .0
-                .get(gateway)
-                .is_some_and(|view| view.routes.is_empty())
-            {
-                self.0.remove(gateway);
-            }
+            changed.push(gateway.clone());
         }
         changed
     }
@@ -85,23 +83,40 @@ impl ViewCosts {
 }
 
 impl ViewCost {
-    fn add(&mut self, rank: RouteRank, cost: RouteCost) {
-        self.remove(&rank);
+    fn set(&mut self, route: &RouteName, created: i64, cost: RouteCost) {
+        if let Some((was_created, place)) = self.routes.get_mut(route) {
+            *was_created = created;
+            let old = std::mem::replace(place, cost);
+            self.subtract(old);
+        } else {
+            self.routes.insert(route.clone(), (created, cost));
+        }
         match cost.rules {
             Some(rules) => self.total += rules,
             None => self.closed += cost.closed,
         }
-        self.routes.insert(rank, cost);
     }
 
-    fn remove(&mut self, rank: &RouteRank) {
-        let Some(cost) = self.routes.remove(rank) else {
-            return;
-        };
+    fn remove(&mut self, route: &RouteName) {
+        if let Some((_, cost)) = self.routes.remove(route) {
+            self.subtract(cost);
+        }
+    }
+
+    fn subtract(&mut self, cost: RouteCost) {
         match cost.rules {
             Some(rules) => self.total -= rules,
             None => self.closed -= cost.closed,
         }
+    }
+
+    /// Its routes by rank. Sorted when something does not fit, which is rare, and not with each change.
+    fn by_rank(&self) -> Vec<(RouteRank, RouteCost)> {
+        let routes = self.routes.iter();
+        let routes = routes.map(|(name, (created, cost))| ((*created, name.clone()), *cost));
+        let mut routes: Vec<_> = routes.collect();
+        routes.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        routes
     }
 
     /// The routes that do not fit, and those whose closing rule does not.
@@ -111,11 +126,11 @@ impl ViewCost {
         if !is_full && self.closed.exceeded(&for_closed).is_none() {
             return BTreeMap::new();
         }
-        let rules = self.routes.iter();
+        let routes = self.by_rank();
+        let rules = routes.iter();
         let rules = rules.filter_map(|(rank, cost)| Some((rank, cost.rules?)));
         let without_rules = left_out(&rules.collect::<Vec<_>>(), limits);
-        let closed = self
-            .routes
+        let closed = routes
             .iter()
             .filter(|(rank, cost)| cost.rules.is_none() || without_rules.contains_key(rank));
         let closed: Vec<_> = closed.map(|(rank, cost)| (rank, cost.closed)).collect();
@@ -211,7 +226,7 @@ mod tests {
     fn refused(routes: &[(RouteRank, RouteCost)], limits: &Limits) -> Vec<String> {
         let mut view = ViewCost::default();
         for (rank, cost) in routes {
-            view.add(rank.clone(), *cost);
+            view.set(&rank.1, rank.0, *cost);
         }
         let refused = view.refused(limits).into_keys();
         refused.map(|it| it.name.name.to_string()).collect()
@@ -288,11 +303,14 @@ mod tests {
             rules: None,
             ..cost(0)
         };
-        view.add(rank(1, "too-large"), too_large);
-        view.add(rank(2, "fits"), cost(8));
+        let add = |view: &mut ViewCost, (created, name): RouteRank, cost| {
+            view.set(&name, created, cost);
+        };
+        add(&mut view, rank(1, "too-large"), too_large);
+        add(&mut view, rank(2, "fits"), cost(8));
         assert!(view.refused(&limits).is_empty());
         for (created, name) in [(3, "full"), (4, "open")] {
-            view.add(rank(created, name), cost(1));
+            add(&mut view, rank(created, name), cost(1));
         }
         let refused = view.refused(&limits).into_iter();
         let refused: Vec<_> = refused
@@ -300,7 +318,7 @@ mod tests {
             .collect();
         let expected = [("full".to_owned(), true), ("open".to_owned(), false)];
         assert_eq!(refused, expected);
-        view.remove(&rank(1, "too-large"));
+        view.remove(&rank(1, "too-large").1);
         assert!(view.refused(&limits).values().all(|it| it.is_closed));
     }
 
@@ -309,18 +327,19 @@ mod tests {
         let gateway = |name| ObjectName::new("infra", name);
         let (one, two) = (gateway("one"), gateway("two"));
         let mut costs = ViewCosts::default();
-        let (first, second) = (Some(rank(1, "a")), Some(rank(2, "a")));
+        let (_, route) = rank(1, "a");
         let before = [(one.clone(), cost(1)), (two.clone(), cost(2))];
         let after = [(two.clone(), cost(3))];
-        let changed = costs.replace((None, &[]), (first.clone(), &before));
+        let (first, second) = (Some((1, &before[..])), Some((2, &after[..])));
+        let changed = costs.replace(&route, None, first);
         assert_eq!(changed, [one.clone(), two.clone()]);
-        let changed = costs.replace((first.clone(), &before), (first.clone(), &before));
+        let changed = costs.replace(&route, first, first);
         assert!(changed.is_empty());
-        let changed = costs.replace((first, &before), (second.clone(), &after));
-        assert_eq!(changed, [one.clone(), two.clone()]);
+        let changed = costs.replace(&route, first, second);
+        assert_eq!(changed, [two.clone(), one.clone()]);
         assert!(costs.at(&one).is_none());
         assert_eq!(costs.at(&two).expect("it has a route").total, rules(3));
-        costs.replace((second, &after), (None, &[]));
+        costs.replace(&route, second, None);
         assert!(costs.is_empty());
     }
 }

@@ -14,7 +14,7 @@ use crate::budgets::{Budget, Limits, Use};
 use crate::lower::closed;
 use crate::lower::expressions::RouteExpressions;
 use crate::lower::route::{self, ResolvedRoute, RouteParent, hostnames};
-use crate::lower::route_cost;
+use crate::lower::route_cost::{self, RouteCost};
 use crate::lower::route_object::RouteObject;
 use crate::lower::rule::{LoweredRule, RuleContext};
 use crate::owner::Owner;
@@ -94,25 +94,12 @@ impl Unit for RouteUnit {
         let RouteName { kind, name } = &self.0;
         let kind = kind.as_str();
         changes.fact(Fact::Route(kind, name.clone()));
-        let names = |route: Option<&ResolvedRoute>| -> Option<Vec<Option<Arc<str>>>> {
-            route.map(|route| route.rules.iter().map(|rule| rule.name.clone()).collect())
-        };
-        if names(old) != names(new) {
+        if !has_same_names(old, new) {
             changes.fact(Fact::RuleNames(kind, name.clone()));
         }
-        let uses = |route: Option<&ResolvedRoute>| -> Vec<(Budget, Use)> {
-            route.map(|route| route.uses.clone()).unwrap_or_default()
-        };
-        changes.uses(&ObjectRef::route(kind, name), &uses(old), &uses(new));
-        let rank = |route: &ResolvedRoute| (route.created, self.0.clone());
-        let costs = |route: Option<&'_ ResolvedRoute>| {
-            route.map_or_else(Box::default, |it| it.costs.clone())
-        };
-        let changed = changes
-            .claims
-            .views
-            .replace((old.map(rank), &costs(old)), (new.map(rank), &costs(new)));
-        for gateway in changed {
+        changes.uses(&ObjectRef::route(kind, name), uses(old), uses(new));
+        let views = &mut changes.claims.views;
+        for gateway in views.replace(&self.0, costs(old), costs(new)) {
             changes.run(ViewUnit(gateway));
         }
         let expressions = &mut changes.claims.expressions;
@@ -134,6 +121,27 @@ impl Unit for RouteUnit {
 
     fn is_alive(&self, state: &State) -> bool {
         state.has_route(&self.0)
+    }
+}
+
+fn uses(route: Option<&ResolvedRoute>) -> &[(Budget, Use)] {
+    route.map_or(&[], |route| &route.uses)
+}
+
+/// Its creation time, and what it adds to the view of each Gateway.
+fn costs(route: Option<&ResolvedRoute>) -> Option<(i64, &[(ObjectName, RouteCost)])> {
+    route.map(|route| (route.created, &*route.costs))
+}
+
+/// Whether a route's rules have the same names as before.
+fn has_same_names(old: Option<&ResolvedRoute>, new: Option<&ResolvedRoute>) -> bool {
+    match (old, new) {
+        (Some(old), Some(new)) => {
+            let (old, new) = (old.rules.iter(), new.rules.iter());
+            old.map(|rule| &rule.name).eq(new.map(|rule| &rule.name))
+        }
+        (None, None) => true,
+        _ => false,
     }
 }
 

@@ -44,13 +44,11 @@ impl Unit for ViewUnit {
     }
 
     fn publish(&self, old: Option<&View>, new: Option<&View>, changes: &mut Changes<'_>) {
-        let uses = |view: Option<&'_ View>| view.map_or_else(Vec::new, |view| view.uses.to_vec());
         let gateway = ObjectRef::of::<Gateway>(&self.0);
-        changes.uses(&gateway, &uses(old), &uses(new));
+        changes.uses(&gateway, uses(old), uses(new));
         let none = BTreeMap::new();
-        let refused = |view: Option<&'_ View>| view.map(|view| view.refused.clone());
-        let (old, new) = (refused(old), refused(new));
-        let (old, new) = (old.as_ref().unwrap_or(&none), new.as_ref().unwrap_or(&none));
+        let old = old.map_or(&none, |view| &view.refused);
+        let new = new.map_or(&none, |view| &view.refused);
         if old != new {
             changes.run(ExpressionsUnit(self.0.clone()));
         }
@@ -65,6 +63,10 @@ impl Unit for ViewUnit {
     fn is_alive(&self, state: &State) -> bool {
         state.claims.views.at(&self.0).is_some()
     }
+}
+
+fn uses(view: Option<&View>) -> &[(Budget, Use)] {
+    view.map_or(&[], |view| &view.uses)
 }
 
 impl UnitReader<'_> {
