@@ -6,7 +6,7 @@ use super::error::{HeadError, RequestError};
 use super::fields::{self, AtMostOnce, DecisiveFields};
 use super::scan::{HeadLimits, HeadScan, Progress};
 use super::target::Target;
-use crate::http::authority::{Authority, without_empty_port};
+use crate::http::authority;
 use crate::http::head::{Framing, RequestHead, Span, Version};
 use crate::http::method::is_refused;
 use crate::limits::FEW_HEADER_FIELDS;
@@ -116,7 +116,7 @@ fn validate(
     head.authority = host(bytes, &decisive, head.version)?;
     if let Some(authority) = target.authority {
         // RFC 9112 section 3.2.2: the absolute form takes precedence over Host.
-        head.authority = span(bytes, without_empty_port(authority))?;
+        head.authority = span(bytes, authority)?;
     }
     head.keep_alive = keeps_alive(&decisive, head.version);
     head.expect_continue = expects_continue(bytes, &decisive, head)?;
@@ -131,9 +131,7 @@ fn span(bytes: &[u8], part: &[u8]) -> Result<Span, HeadError> {
 /// RFC 9112 section 3.2: exactly one valid Host, which only HTTP/1.0 may omit.
 fn host(bytes: &[u8], decisive: &DecisiveFields, version: Version) -> Result<Span, RequestError> {
     match (decisive.host, version) {
-        (AtMostOnce::Once(host), _) if Authority::parse(host.of(bytes)).is_some() => {
-            Ok(span(bytes, without_empty_port(host.of(bytes)))?)
-        }
+        (AtMostOnce::Once(host), _) => authority::normal(bytes, host).ok_or(RequestError::Host),
         (AtMostOnce::Nothing, Version::Http10) => Ok(Span::default()),
         _ => Err(RequestError::Host),
     }

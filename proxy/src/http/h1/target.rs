@@ -5,7 +5,7 @@ use crate::http::authority::Authority;
 
 /// A request target, split into its parts.
 pub(super) struct Target<'a> {
-    /// The authority of an absolute form.
+    /// The authority of an absolute form, in the normal form without the colon of an empty port.
     pub(super) authority: Option<&'a [u8]>,
     /// The origin form, as far as present.
     pub(super) origin_form: &'a [u8],
@@ -39,7 +39,7 @@ impl<'a> Target<'a> {
         let (authority, origin_form) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
         Authority::parse(authority)?;
         Some(Self {
-            authority: Some(authority),
+            authority: Some(authority.strip_suffix(b":").unwrap_or(authority)),
             // An empty path means `/`; the scheme's last byte is one.
             origin_form: if origin_form.is_empty() {
                 scheme.get(scheme.len().checked_sub(1)?..)?

@@ -6,7 +6,7 @@
 use http::request::Parts;
 use http::{HeaderMap, Method};
 
-use crate::http::authority::{Authority, without_empty_port};
+use crate::http::authority;
 use crate::http::grammar;
 use crate::http::h1::framing::FramingFields;
 use crate::http::h1::{HeadError, HeadLimits, RequestError};
@@ -128,13 +128,7 @@ fn authority(
         }
         _ => return Err(RequestError::Host),
     };
-    let text = span.of(lines.bytes);
-    let parsed = Authority::parse(text).ok_or(RequestError::Host);
-    let has_empty_port = without_empty_port(text).len() < text.len();
-    parsed.map(|_| Span {
-        end: span.end.saturating_sub(has_empty_port.into()),
-        ..span
-    })
+    authority::normal(lines.bytes, span).ok_or(RequestError::Host)
 }
 
 /// RFC 9110 section 10.1.1.

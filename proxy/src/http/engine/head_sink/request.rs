@@ -2,7 +2,7 @@
 
 use super::lines::Lines;
 use super::{Malformed, RequestFault, Then};
-use crate::http::authority::Authority;
+use crate::http::authority;
 use crate::http::engine::hpack::{DecodedField, FieldSink, NameKind, Pseudo, Validity};
 use crate::http::grammar::is_token;
 use crate::http::h1::{HeadError, HeadLimits, RequestError};
@@ -188,10 +188,7 @@ impl<'a> RequestSink<'a> {
             }
             _ => return Err(self.rejection(RequestError::Host)),
         };
-        let parsed = Authority::parse(span.of(bytes));
-        parsed
-            .map(|_| span)
-            .ok_or(self.rejection(RequestError::Host))
+        authority::normal(bytes, span).ok_or(self.rejection(RequestError::Host))
     }
 
     /// RFC 9110 section 10.1.1.
