@@ -182,11 +182,8 @@ impl Scene {
 
     fn expected(&self, uploads: Uploads) -> Vec<String> {
         let hash = digest(&SHA256, &self.body);
-        let hash: String = hash
-            .as_ref()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let digits = hash.as_ref().iter().map(|byte| format!("{byte:02x}"));
+        let hash = digits.collect::<Vec<_>>().concat();
         let upload = format!("upload 200 {BODY} {hash}");
         let mut expected = vec![format!("download 200 {hash}"), upload.clone()];
         if uploads == Uploads::WithAndWithoutLength {

@@ -351,25 +351,24 @@ on_both_drivers! {
     fn many_hanging_issuers_of_one_namespace_keep_no_other_from_being_fetched(driver) {
         let (app, signer) = (origin(), Signer::p256());
         let (keys, hanging) = (keys_of(&signer), origin().replies(Reply::at_once().stalls()));
-        let mut tenant = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+        let mut tenant = vec!["apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
              metadata: {name: hanging, namespace: tenant}\nspec:\n  \
-             parentRefs: [{name: gw, namespace: default, sectionName: shared}]\n  rules:\n".to_owned();
-        for rule in 0..4 {
-            tenant += &format!("  - {{name: rule-{rule}, matches: [{{path: {{value: /{rule}}}}}]}}\n");
-        }
+             parentRefs: [{name: gw, namespace: default, sectionName: shared}]\n  rules:\n".to_owned()];
+        let rule = |rule| format!("  - {{name: rule-{rule}, matches: [{{path: {{value: /{rule}}}}}]}}\n");
+        tenant.extend((0..4).map(rule));
         for rule in 0..4 {
             let provider = |number| format!(
                 "{{name: p{number}, issuer: 'https://issuer.test/{number}', \
                  jwks: {{remote: {{url: 'http://{}/{rule}/{number}'}}}}}}", hanging.address());
             let providers: Vec<String> = (0..16).map(provider).collect();
-            tenant += &format!("---\napiVersion: gateway-system.io/v1alpha1\nkind: TrafficPolicy\n\
+            tenant.push(format!("---\napiVersion: gateway-system.io/v1alpha1\nkind: TrafficPolicy\n\
                  metadata: {{name: hanging-{rule}, namespace: tenant}}\nspec:\n  targetRefs:\n  \
                  - {{group: gateway.networking.k8s.io, kind: HTTPRoute, name: hanging, sectionName: rule-{rule}}}\n  \
-                 jwt: {{providers: [{}]}}\n", providers.join(", "));
+                 jwt: {{providers: [{}]}}\n", providers.join(", ")));
         }
         let gateway = gateway_to(&app, driver)
             .listener_with("shared", "protocol: HTTP, allowedRoutes: {namespaces: {from: All}}")
-            .document(&tenant)
+            .document(&tenant.concat())
             .policy(&by_url(&keys))
             .start();
         // Half of the places; each of them hangs for longer than this test waits.
