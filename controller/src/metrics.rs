@@ -84,8 +84,12 @@ impl Collector for ForeignClasses {
         let gauge = ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX));
         let help =
             "GatewayClasses with the name of this controller that another installation serves";
-        let name = "classes_of_other_installations";
-        let encoder = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        let encoder = encoder.encode_descriptor(
+            "classes_of_other_installations",
+            help,
+            None,
+            MetricType::Gauge,
+        )?;
         gauge.encode(encoder)
     }
 }
