@@ -342,7 +342,7 @@ const LISTENERS: &str = "listeners";
 const TRANSITION: &str = "lastTransitionTime";
 /// Every condition type that we write, the most important ones first: others belong to other
 /// controllers.
-const OWN_CONDITIONS: [&str; 15] = [
+const OWN_CONDITIONS: [&str; 16] = [
     "Accepted",
     "Programmed",
     "ResolvedRefs",
@@ -355,6 +355,7 @@ const OWN_CONDITIONS: [&str; 15] = [
     "AddressesAssigned",
     "InsecureFrontendValidationMode",
     "OverlappingTLSConfig",
+    "HostnamesTaken",
     "ListenerLimitExceeded",
     "SupportedVersion",
     "DefaultGateway",

@@ -39,6 +39,8 @@ pub enum Reason {
     InvalidListenerFilterRef,
     InvalidParameters,
     InvalidRouteKinds,
+    /// Not in Gateway API, as its condition: host names of a listener are served by ListenerSets.
+    ListenerSets,
     ListenersNotValid,
     NoConflicts,
     NoMatchingListenerHostname,

@@ -48,11 +48,12 @@ impl Condition {
 const PARTIALLY_PROGRAMMED: &str = "PartiallyProgrammed";
 
 /// Conditions that report a problem when they are true.
-const ABNORMAL_WHEN_TRUE: [&str; 7] = [
+const ABNORMAL_WHEN_TRUE: [&str; 8] = [
     "CertificateExpired",
     "Conflicted",
     "DeploymentFailed",
     "InsecureFrontendValidationMode",
+    "ListenerLimitExceeded",
     "OverlappingTLSConfig",
     "PartiallyInvalid",
     "PolicyAncestorLimitReached",

@@ -13,6 +13,7 @@ use super::frontend::ClientValidation;
 use super::listener_filters::ResolvedFilters;
 use super::offer::ListenerOffer;
 use super::protocol::{self, Protocol};
+use super::taken::TakenNames;
 use super::tls::{self, listener_protocol};
 use crate::api::{self, RouteGroupKind};
 use crate::expiry::Expiries;
@@ -54,6 +55,8 @@ pub(crate) struct ListenerConflicts {
     pub(crate) conflict: Option<Problem>,
     /// Name of another listener of its port with overlapping host names.
     pub(crate) overlaps: Option<String>,
+    /// Host names that ListenerSets take from it, if it is the Gateway's own.
+    pub(crate) taken: TakenNames,
     /// The limit of its Gateway that leaves no room for it.
     pub(crate) over_limit: Option<Problem>,
 }

@@ -26,4 +26,5 @@ pub(crate) mod policy_fields;
 pub(crate) mod protocol;
 pub(crate) mod secret;
 pub(crate) mod socket;
+pub(crate) mod taken;
 pub(crate) mod tls;

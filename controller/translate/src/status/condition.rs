@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::shortened;
 use crate::problem::{self, Problem};
 use crate::reason::Reason;
+use crate::resolve::taken::TakenNames;
 
 /// One condition of an object, or of a part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
@@ -73,6 +74,9 @@ pub enum ConditionType {
     /// Host names of listeners overlap, so that a client may send a request over a connection of
     /// another listener (which answers 421). Written only if they do.
     OverlappingTLSConfig,
+    /// ListenerSets serve host names that a listener of their Gateway would serve. Not in Gateway API.
+    /// Written only if they do.
+    HostnamesTaken,
     /// A referenced certificate has expired. Not in Gateway API, whose `ResolvedRefs` is about
     /// references that cannot be resolved. Written only if one has.
     CertificateExpired,
@@ -96,6 +100,7 @@ impl ConditionType {
             | Self::PartiallyInvalid
             | Self::InsecureFrontendValidationMode
             | Self::OverlappingTLSConfig
+            | Self::HostnamesTaken
             | Self::CertificateExpired
             | Self::ListenerLimitExceeded
             | Self::PolicyAncestorLimitReached
@@ -235,6 +240,20 @@ impl Conditions {
         let (kind, status) = (ConditionType::OverlappingTLSConfig, ConditionStatus::True);
         let reason = Reason::OverlappingHostnames;
         self.with(kind, status, reason, message.into(), None)
+            .that_follows()
+    }
+
+    /// That ListenerSets take host names from a listener: information, since the Gateway allows it.
+    pub(crate) fn hostnames_taken(self, taken: &TakenNames) -> Self {
+        if taken.is_empty() {
+            return self;
+        }
+        let message = format!(
+            "listeners of ListenerSets have narrower host names, and get their requests: {}",
+            taken.list()
+        );
+        let (kind, status) = (ConditionType::HostnamesTaken, ConditionStatus::True);
+        self.with(kind, status, Reason::ListenerSets, message.into(), None)
             .that_follows()
     }
 

@@ -266,6 +266,7 @@ impl ListenerStatus {
             None => conditions,
             Some(other) => conditions.overlapping(other),
         };
+        let conditions = conditions.hostnames_taken(&conflicts.taken);
         let conditions = conditions.abnormal(Type::CertificateExpired, &listener.expiries.expired);
         Self {
             name: listener.offer.name.clone(),

@@ -19,7 +19,7 @@ use crate::resolve::listener::{Listener, ListenerConflicts};
 use crate::resolve::listener_limit::ListenerLimit;
 use crate::resolve::protocol::Protocol;
 use crate::resolve::socket::SocketRank;
-use crate::resolve::{conflict, overlap};
+use crate::resolve::{conflict, overlap, taken};
 use crate::store::ObjectRef;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
@@ -188,11 +188,13 @@ fn listener_conflicts(listeners: &[&Listener]) -> Vec<ListenerConflicts> {
     let accepted =
         |index: usize| listeners[index].refusals.is_empty() && conflicts[index].is_none();
     let overlaps = overlap::find(listeners, accepted);
-    let conflicts = conflicts.into_iter().zip(overlaps);
+    let taken = taken::find(listeners, accepted);
+    let conflicts = conflicts.into_iter().zip(overlaps).zip(taken);
     conflicts
-        .map(|(conflict, overlaps)| ListenerConflicts {
+        .map(|((conflict, overlaps), taken)| ListenerConflicts {
             conflict,
             overlaps,
+            taken,
             over_limit: None,
         })
         .collect()
