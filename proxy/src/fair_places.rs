@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// Places, and who has taken them. An owner may take one while it has fewer than are free: one alone
-/// gets half of them, several that want many get equal parts, and an owner without any finds one.
+/// gets half of them, several that want many get equal parts in the long run. Each one that comes
+/// takes half of what the others left, so that all are taken after some owners, until one is returned.
 #[derive(Debug)]
 pub(crate) struct FairPlaces<K> {
     free: usize,

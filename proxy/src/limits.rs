@@ -113,10 +113,10 @@ pub const ACCEPTS_PER_POLL: u32 = 16;
 pub const MIRROR_BYTES: usize = 64 * KIB;
 /// Bytes of a mirror's response read to reuse its connection: 1 MiB; then it is closed.
 pub const MIRROR_RESPONSE_BYTES: usize = 1024 * KIB;
-/// File descriptors (`RLIMIT_NOFILE`) reserved for other than connections: 256. Half of them are for
-/// rings, inboxes, logs and files, half for [`JWKS_FETCHES`] and [`DNS_LOOKUPS`], which take two each
-/// while they ask two name servers at a time.
-pub const OWN_DESCRIPTORS: u64 = 256;
+/// File descriptors (`RLIMIT_NOFILE`) reserved for other than connections: 512. 128 of them are for
+/// rings, inboxes, logs and files, the others for [`JWKS_FETCHES`] and [`DNS_LOOKUPS`], which take two
+/// each while they ask two name servers at a time.
+pub const OWN_DESCRIPTORS: u64 = 512;
 /// Descriptors of a shard per bind: 2, its socket and the supervisor's.
 pub const BIND_DESCRIPTORS: usize = 2;
 /// Bytes of a PROXY protocol header, TLVs included: 4 KiB; those that carry a certificate's subject
@@ -402,10 +402,10 @@ pub const JWKS_POLL_MAX: Duration = Duration::from_millis(40);
 pub const JWKS_WAITING: usize = 512;
 /// Keys that a shard remembers as unknown: 256, in slots by hash, so 6 KiB.
 pub const JWKS_UNKNOWN_KEYS: usize = 256;
-/// Fetches of key sets in progress: 32. Those for policies of one namespace may take half of the places,
+/// Fetches of key sets in progress: 64. Those for policies of one namespace may take half of the places,
 /// and no more than it leaves free: anybody may name many addresses that hang, each for
 /// [`JWKS_TIMEOUT`], and the keys of others are fetched meanwhile.
-pub const JWKS_FETCHES: usize = 32;
+pub const JWKS_FETCHES: usize = 64;
 /// Timeout for fetching a key set, from connecting to the last byte: 5 s.
 pub const JWKS_TIMEOUT: Duration = Duration::from_secs(5);
 /// Wait after the first failed fetch: 1 s, doubled after each further one.
@@ -467,9 +467,9 @@ pub const SNAPSHOT_SWEEP: Duration = Duration::from_secs(1);
 pub const DNS_TTL_MIN: Duration = Duration::from_secs(1);
 /// Longest TTL of a resolved address: 5 min, so that a wrong record does not persist for a day.
 pub const DNS_TTL_MAX: Duration = Duration::from_mins(5);
-/// Lookups in progress: 32, shared by the namespaces of backends like [`JWKS_FETCHES`]. A name whose
+/// Lookups in progress: 128, shared by the namespaces of backends like [`JWKS_FETCHES`]. A name whose
 /// servers do not respond takes a place for some 10 s.
-pub const DNS_LOOKUPS: usize = 32;
+pub const DNS_LOOKUPS: usize = 128;
 /// Wait after a name's first failed lookup: 1 s, doubled after each further one.
 pub const DNS_RETRY: Duration = Duration::from_secs(1);
 /// Longest wait after a failed lookup: 1 min.

@@ -159,16 +159,19 @@ impl Claims {
         is_served
     }
 
-    /// Records the response to a claim. The watch reports the same, but maybe later than the next
-    /// renewal or change.
-    pub(super) fn written(&self, class: &str, observed: ObservedClass) {
+    /// Records the response to a claim of the class at version `before`. The watch reports the same, but
+    /// maybe later than the next renewal or change.
+    pub(super) fn written(&self, class: &str, before: &str, observed: ObservedClass) {
         let mut known = self.known();
         // Deleted meanwhile.
         let Some(state) = known.classes.get_mut(class) else {
             return;
         };
         let is_decided = !state.is_held;
-        state.observed = observed;
+        // Otherwise the watch has reported this version already, or a later one of another writer.
+        if state.observed.resource_version == before {
+            state.observed = observed;
+        }
         state.since = Instant::now();
         state.is_held = true;
         state.failure = None;
@@ -430,12 +433,24 @@ mod tests {
         claims.observe("x", observed(None, "1"), true);
         assert_eq!(claims.due(Instant::now()).len(), 1);
         assert_eq!(claims.undecided("x").as_deref(), Some(""));
-        claims.written("x", observed(Some("a/gateway"), "2"));
+        claims.written("x", "1", observed(Some("a/gateway"), "2"));
         assert_eq!(claims.due(Instant::now()), []);
         assert_eq!(claims.undecided("x"), None);
         tokio::time::advance(RENEWAL).await;
         let due = claims.due(Instant::now());
         assert_eq!(due.first().map(|it| &*it.resource_version), Some("2"));
+    }
+
+    /// Otherwise each renewal would name an outdated version.
+    #[tokio::test(start_paused = true)]
+    async fn a_response_does_not_replace_a_later_version_from_the_watch() {
+        let claims = claims();
+        claims.observe("x", observed(None, "1"), true);
+        claims.observe("x", observed(Some("a/gateway"), "3"), true);
+        claims.written("x", "1", observed(Some("a/gateway"), "2"));
+        tokio::time::advance(RENEWAL).await;
+        let due = claims.due(Instant::now());
+        assert_eq!(due.first().map(|it| &*it.resource_version), Some("3"));
     }
 
     #[tokio::test]

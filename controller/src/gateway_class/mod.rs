@@ -129,7 +129,7 @@ async fn claim(context: Context, due: DueClaim) -> bool {
                 resource_version: written.metadata.resource_version.unwrap_or_default(),
                 uid: due.uid,
             };
-            claims.written(class, observed);
+            claims.written(class, &due.resource_version, observed);
             return true;
         }
         // It has changed meanwhile: the watch tells how.

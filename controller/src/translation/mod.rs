@@ -238,7 +238,7 @@ impl Translation {
                 warn!(%service, "endpoints of a Service are not used: {message}");
                 self.services_in_part.insert(service);
             } else if self.services_in_part.remove(&service) {
-                info!(%service, "all endpoints of the Service are used again");
+                info!(%service, "no endpoints of the Service are left out any more");
             }
         }
         self.measures.services_in_part(self.services_in_part.len());

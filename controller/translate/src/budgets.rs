@@ -203,10 +203,10 @@ budgets! {
         raised_by: "the Gateway's owner, `limits.listeners` of GatewayParameters",
         why: "every proxy has all of them; 2 500 ListenerSets are measured",
     };
-    /// Endpoints of a Service in use.
+    /// Endpoints of a Service in use, each for each of its ports.
     ServiceEndpoints = Definition {
         name: "service_endpoints",
-        counts: "endpoints in the EndpointSlices of a Service in use",
+        counts: "endpoints in the EndpointSlices of a Service in use, each for each of its ports",
         unit: Unit::Count,
         default: 32_768,
         cap: 32_768,

@@ -215,18 +215,18 @@ spec:
 
     #[test]
     fn parents_of_a_route_are_told_apart() {
-        let parents = "[{name: web}, {name: web, port: 8080}, {name: web, port: 8081}, \
-                       {name: web, sectionName: http}, {name: web, sectionName: http, port: 8081}, \
+        let parents = "[{name: all}, {name: web, port: 8080}, {name: web, port: 8081}, \
+                       {name: a, sectionName: http}, {name: b, sectionName: http, port: 8081}, \
                        {namespace: other, name: web}]";
         let route = INVALID.replace("[{name: web}]", parents);
         let (_, text) = checked(&(VALID.to_owned() + &route));
         let parents = text.lines().filter(|line| line.starts_with("  parent "));
         let expected = [
-            "  parent Gateway web",
+            "  parent Gateway all",
             "  parent Gateway web port 8080",
             "  parent Gateway web port 8081",
-            "  parent Gateway web section http",
-            "  parent Gateway web section http port 8081",
+            "  parent Gateway a section http",
+            "  parent Gateway b section http port 8081",
             "  parent Gateway other/web",
         ];
         assert_eq!(parents.collect::<Vec<_>>(), expected, "{text}");

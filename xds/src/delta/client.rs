@@ -24,6 +24,9 @@ pub struct Client {
     /// Versions of applied resources; `None` for those that could not be applied, so that the next
     /// stream sends them again.
     held: BTreeMap<ResourceKey, Option<Version>>,
+    /// What was rejected without a previous version, and is replaced by a policy that refuses every
+    /// request.
+    substituted: BTreeSet<ResourceKey>,
     /// For each type, a digest of all held versions.
     digests: BTreeMap<Kind, Version>,
     /// Checks whether a valid resource can be applied here.
@@ -93,6 +96,7 @@ impl Client {
         Self {
             node,
             held: BTreeMap::new(),
+            substituted: BTreeSet::new(),
             digests: BTreeMap::new(),
             check,
             objects: Objects::default(),
@@ -264,7 +268,14 @@ impl Client {
         taken
             .substitutes
             .retain(|it| !self.held.contains_key(&it.resource_key()));
-        received(taken, refused, parts)
+        let substitutes = taken.substitutes.iter();
+        let substitutes: BTreeSet<_> = substitutes.map(model::Resource::resource_key).collect();
+        for Refusal { key, text } in &mut refused {
+            if substitutes.contains(key) || self.substituted.contains(key) {
+                *text = format!("{TARGET_REFUSED}: {text}");
+            }
+        }
+        received(taken, refused, substitutes, parts)
     }
 
     /// Acknowledges an applied batch. Resources that could not be applied although valid (an
@@ -282,12 +293,14 @@ impl Client {
             ..
         } = received;
         for (key, version) in versions {
+            self.substituted.remove(&key);
             match version {
                 Some(version) => self.hold(key, Some(version)),
                 None => self.release(&key),
             }
         }
         for key in substitutes {
+            self.substituted.insert(key.clone());
             self.hold(key, None);
         }
         for refusal in failed {
@@ -326,7 +339,12 @@ impl Client {
     }
 }
 
-fn received(taken: Taken, mut refused: Vec<Refusal>, parts: Vec<ReceivedPart>) -> Received {
+fn received(
+    taken: Taken,
+    refused: Vec<Refusal>,
+    substitutes: BTreeSet<ResourceKey>,
+    parts: Vec<ReceivedPart>,
+) -> Received {
     let mut changes = Vec::with_capacity(taken.changes.len());
     let mut versions = Vec::with_capacity(taken.changes.len());
     for (key, change) in taken.changes {
@@ -334,16 +352,8 @@ fn received(taken: Taken, mut refused: Vec<Refusal>, parts: Vec<ReceivedPart>) -
         versions.push((key.clone(), version));
         changes.push((key, resource));
     }
-    let mut substitutes = BTreeSet::new();
     for substitute in taken.substitutes {
-        let key = substitute.resource_key();
-        substitutes.insert(key.clone());
-        changes.push((key, Some(substitute)));
-    }
-    for Refusal { key, text } in &mut refused {
-        if substitutes.contains(key) {
-            *text = format!("{TARGET_REFUSED}: {text}");
-        }
+        changes.push((substitute.resource_key(), Some(substitute)));
     }
     Received {
         changes,

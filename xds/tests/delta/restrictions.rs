@@ -102,6 +102,8 @@ fn a_rejected_restriction_without_a_previous_version_refuses_every_request() {
     let again = of_a_later_version(response(Kind::Policy, "1/1/1", &both, &[]), "two");
     let received = whole(&mut client, again);
     assert_eq!(policies(&received), [""; 0], "they stay");
+    let text = &received.refused[0].text;
+    assert!(text.contains("status 503 (policy_invalid)"), "{text}");
     let _ = client.acknowledge(received, Vec::new());
     let corrected = response(Kind::Policy, "2/1/1", &both[1..], &[]);
     let received = whole(&mut client, corrected);
@@ -112,6 +114,8 @@ fn a_rejected_restriction_without_a_previous_version_refuses_every_request() {
     let third = of_a_later_version(response(Kind::Policy, "3/1/1", &both, &[]), "two");
     let received = whole(&mut client, third);
     assert_eq!(policies(&received), [""; 0]);
+    let text = &received.refused[0].text;
+    assert!(!text.contains("policy_invalid"), "{text}");
     let _ = client.acknowledge(received, Vec::new());
 }
 

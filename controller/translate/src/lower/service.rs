@@ -24,7 +24,8 @@ pub(crate) struct LoweredService {
     pub(crate) workloads: Vec<Workload>,
     /// Addresses in its slices that proxies may not send requests to: anybody may write slices.
     pub(crate) refused: BTreeSet<IpAddr>,
-    /// How many endpoints it has, with those beyond the limit, which are not among the workloads.
+    /// How many endpoints it has, each counted for each of its ports, with those beyond the limit, which
+    /// are not among the workloads.
     pub(crate) endpoints: u64,
 }
 
@@ -38,9 +39,9 @@ pub(crate) fn lower(
     let slices = slices.filter_map(|name| Some((name, &**reader.object::<EndpointSlice>(name)?)));
     let slices: Vec<(&ObjectName, &EndpointSlice)> = slices.collect();
     let limit = reader.options().budgets.of(Budget::ServiceEndpoints);
-    let endpoints = slices.iter().map(|(_, it)| it.endpoints.len() as u64).sum();
+    let endpoints = slices.iter().map(|(_, it)| endpoints(&service, it)).sum();
     let taken = if endpoints > limit {
-        oldest(slices, limit)
+        oldest(slices, &service, limit)
     } else {
         slices
     };
@@ -64,19 +65,27 @@ pub(crate) fn lower(
 /// The oldest slices that have no more endpoints in all than `limit`.
 fn oldest<'a>(
     mut slices: Vec<(&'a ObjectName, &'a EndpointSlice)>,
+    service: &Service,
     limit: u64,
 ) -> Vec<(&'a ObjectName, &'a EndpointSlice)> {
     slices.sort_by_key(|(name, slice)| (slice.metadata.created(), *name));
-    let mut endpoints = 0;
+    let mut taken = 0;
     slices.retain(|(_, slice)| {
-        let with_it = endpoints + slice.endpoints.len() as u64;
+        let with_it = taken + endpoints(service, slice);
         let fits = with_it <= limit;
         if fits {
-            endpoints = with_it;
+            taken = with_it;
         }
         fits
     });
     slices
+}
+
+/// The endpoints of a slice, each counted for each port of the Service that it has: a proxy keeps a list
+/// of endpoints for each port.
+fn endpoints(service: &Service, slice: &EndpointSlice) -> u64 {
+    let ports = served(service, slice).count().max(1);
+    (slice.endpoints.len() as u64).saturating_mul(ports as u64)
 }
 
 fn service(reader: &Reader<'_>, key: ServiceKey, object: &api::Service) -> Service {

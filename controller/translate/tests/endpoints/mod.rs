@@ -65,6 +65,45 @@ fn endpoints_beyond_the_limit_of_a_service_are_left_out_with_the_newest_slices()
     assert_eq!(used.expect("it is in use").refused, 1);
 }
 
+/// A proxy has a list of endpoints for each port.
+#[test]
+fn endpoints_count_for_each_port_of_their_service() {
+    let options = Options {
+        budgets: Limits::default().with(Budget::ServiceEndpoints, 3),
+        ..Options::cluster()
+    };
+    let mut translator = Translator::new(options);
+    let ports = json!([
+        {"name": "http", "port": 80, "protocol": "TCP"},
+        {"name": "admin", "port": 81, "protocol": "TCP"},
+    ]);
+    let of_service = json!({
+        "metadata": {"namespace": "app", "name": "shop"},
+        "spec": {"clusterIP": "10.1.0.1", "ports": ports},
+    });
+    let newest = json!({
+        "metadata": {
+            "namespace": "app", "name": "newest", "creationTimestamp": "1970-01-01T00:01:00Z",
+            "labels": {"kubernetes.io/service-name": "shop"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.0.1.1"]}],
+        "ports": ports,
+    });
+    let mut objects = batch(&[], &[]);
+    objects.insert(
+        0,
+        Event::Upsert(admitted("discovery.k8s.io", "EndpointSlice", newest)),
+    );
+    objects.insert(
+        objects.len() - 1,
+        Event::Upsert(admitted("", "Service", of_service)),
+    );
+    let delta = translator.apply(objects, Timestamp::UNIX_EPOCH);
+    // The two others have one of the ports each; with two of this one, they would be four.
+    assert_eq!(addresses(&delta), ["10.0.0.1", "2001:db8::1"]);
+}
+
 /// Who writes the files of one machine may name any address.
 #[test]
 fn files_may_name_any_endpoint() {

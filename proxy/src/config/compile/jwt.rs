@@ -101,7 +101,7 @@ impl Authenticators {
     }
 
     /// Records who needs the key sets of a policy. Other owners stay, also if they need them no
-    /// longer: an owner more takes nothing from others.
+    /// longer, until the key set is forgotten: they may be charged for its fetch.
     fn add_owner(&mut self, policy: &JwtPolicy, namespace: &str) {
         for provider in &policy.providers {
             let mut remote = self.remote.iter_mut();

@@ -80,13 +80,13 @@ impl Names {
         }
     }
 
-    /// Takes the names that are due for a lookup, as many as there are places for, those first that
-    /// have been due longest.
+    /// Takes the names that are due for a lookup, as many as there are places for: those last that did not
+    /// resolve before, and of the others those first that have been due longest.
     pub fn take_due(&mut self, now: Instant) -> Vec<Hostname> {
         let names = self.entries.iter_mut();
         let due = names.filter_map(|(name, entry)| Some((entry.due()?, name, entry)));
         let mut due: Vec<_> = due.filter(|(at, ..)| *at <= now).collect();
-        due.sort_by_key(|(at, ..)| *at);
+        due.sort_by_key(|(at, _, entry)| (entry.failures > 0, *at));
         let mut taken = Vec::new();
         for (_, name, entry) in due {
             // One lookup that the name had in an earlier configuration may still run.

@@ -98,20 +98,18 @@ impl KeySets {
         }
     }
 
-    /// Takes the key sets that are to be fetched now, as many as there are places for, those first
-    /// that have been due longest.
+    /// Takes the key sets that are to be fetched now, as many as there are places for: those last whose
+    /// last fetch failed, and of the others those first that have been due longest.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<(SetId, JwksLocation)> {
-        let due = |set: &mut Set| Some((set.due().filter(|at| *at <= now)?, set.id));
-        let mut waiting: Vec<_> = self.sets.iter_mut().filter_map(due).collect();
-        waiting.sort_unstable_by_key(|(at, id)| (*at, id.0));
+        let due = |set: &mut Set| set.due().filter(|at| *at <= now);
+        let sets = self.sets.iter_mut();
+        let mut waiting: Vec<_> = sets.filter_map(|set| Some((due(set)?, set))).collect();
+        waiting.sort_unstable_by_key(|(at, set)| (set.failures > 0, *at, set.id.0));
         let mut taken = Vec::new();
-        for (_, id) in waiting {
-            let mut sets = self.sets.iter_mut();
-            if let Some(set) = sets.find(|set| set.id == id)
-                && let Some(owner) = self.places.take(&set.remote.owners)
-            {
-                self.in_progress.insert(id, owner);
-                taken.push((id, set.begin_fetch()));
+        for (_, set) in waiting {
+            if let Some(owner) = self.places.take(&set.remote.owners) {
+                self.in_progress.insert(set.id, owner);
+                taken.push((set.id, set.begin_fetch()));
             }
         }
         taken

@@ -9,7 +9,7 @@ use xds::model::Pattern;
 
 use crate::limits::ROOM_CHECK_INTERVAL;
 
-/// A shortage of room, from the last resource that was refused for it.
+/// A shortage of room, since the last resource that was refused for it.
 #[derive(Debug)]
 pub(super) struct Shortage {
     /// Bytes of compiled expressions then.
@@ -31,7 +31,7 @@ impl Shortage {
         self.check_at
     }
 
-    /// Whether there is room for any expression now, so that what was refused may fit.
+    /// Whether so much was freed since then that there is room for any expression.
     pub(super) fn has_ended(&mut self, used: usize, now: Instant) -> bool {
         self.check_at = now + ROOM_CHECK_INTERVAL;
         self.used.saturating_sub(used) >= Pattern::MAX_COMPILED_BYTES
