@@ -98,6 +98,8 @@ pub struct Connection {
     turn: u64,
     /// Heads that may be decoded in this turn.
     heads_left: usize,
+    /// Number of field sections received.
+    sections: u64,
     closing: Closing,
     /// The last stream that the peer processes, once it has sent GOAWAY.
     peer_last: Option<u32>,
@@ -166,6 +168,7 @@ impl Connection {
             ready: VecDeque::new(),
             turn: 0,
             heads_left: H2_HEADS_PER_TURN,
+            sections: 0,
             closing: Closing::No,
             peer_last: None,
             unprocessed_above: None,
@@ -346,6 +349,12 @@ impl Connection {
     pub fn is_within_head(&self, unread: &[u8]) -> bool {
         let kind = unread.first_chunk().map(|head| FrameHead::read(*head).kind);
         self.block.is_some() || kind == Some(Kind::Headers)
+    }
+
+    /// Number of complete heads and trailers received.
+    #[must_use]
+    pub fn sections(&self) -> u64 {
+        self.sections
     }
 
     /// Whether the peer's settings were received, which come first.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::StatusCode;
 
 use super::head_sink::WEBSOCKET;
-use super::head_writer::{HeadWriter, Scheme, pairs};
+use super::head_writer::{HeadWriter, ResponseWriter, Scheme, pairs};
 use crate::http::h1::RequestKind;
 use crate::http::h1::encode::{DownstreamResponse, LocalResponse, UpstreamRequest, takes_trailers};
 use crate::http::head::{Fields, Framing};
@@ -59,7 +59,7 @@ pub fn request(
         let replaced = tunnel && name.eq_ignore_ascii_case(websocket::KEY);
         known == KnownHeader::Expect || replaced || drop(known, name)
     });
-    if let Framing::Length(length) = request.framing {
+    if let Framing::Length(length) = request.framing.stated_for(head.method.of(bytes)) {
         content_length(writer, length);
     }
     if takes_trailers(&head.fields, bytes) {
@@ -76,7 +76,7 @@ pub fn request(
 pub fn response(
     response: &DownstreamResponse<'_>,
     drop: impl Fn(KnownHeader, &[u8]) -> bool,
-    writer: &mut HeadWriter<'_>,
+    writer: &mut impl ResponseWriter,
 ) {
     let DownstreamResponse { head, bytes, .. } = *response;
     let switched = head.status == StatusCode::SWITCHING_PROTOCOLS.as_u16();
@@ -97,7 +97,10 @@ pub fn response(
 }
 
 /// The head of a local response. Returns the body that follows it.
-pub fn local_response<'a>(response: &LocalResponse<'a>, writer: &mut HeadWriter<'_>) -> &'a [u8] {
+pub fn local_response<'a>(
+    response: &LocalResponse<'a>,
+    writer: &mut impl ResponseWriter,
+) -> &'a [u8] {
     writer.status(response.status.as_u16());
     let has_body = response.has_body() && !response.body.is_empty();
     if has_body {
@@ -116,7 +119,7 @@ pub fn local_response<'a>(response: &LocalResponse<'a>, writer: &mut HeadWriter<
     }
 }
 
-fn content_length(writer: &mut HeadWriter<'_>, length: u64) {
+fn content_length(writer: &mut impl ResponseWriter, length: u64) {
     let mut digits = itoa::Buffer::new();
     let length = digits.format(length).as_bytes();
     writer.field(KnownHeader::ContentLength, b"content-length", length);
@@ -124,7 +127,7 @@ fn content_length(writer: &mut HeadWriter<'_>, length: u64) {
 
 /// Writes the allowed fields, except those that `drop` selects.
 fn copy(
-    writer: &mut HeadWriter<'_>,
+    writer: &mut impl ResponseWriter,
     fields: &Fields,
     bytes: &[u8],
     drop: impl Fn(KnownHeader, &[u8]) -> bool,

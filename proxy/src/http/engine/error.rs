@@ -35,6 +35,15 @@ impl Code {
     pub const ENHANCE_YOUR_CALM: Self = Self(0xb);
 }
 
+impl Code {
+    /// Whether a reset with it concerns the other side of an exchange: it was cancelled, or its peer
+    /// is overloaded. Other codes concern one connection only.
+    #[must_use]
+    pub fn concerns_other_side(self) -> bool {
+        self == Self::CANCEL || self == Self::ENHANCE_YOUR_CALM
+    }
+}
+
 impl fmt::Debug for Code {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match *self {

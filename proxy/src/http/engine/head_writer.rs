@@ -85,6 +85,32 @@ impl<'a> HeadWriter<'a> {
     }
 }
 
+/// What the head of a response is written to.
+pub trait ResponseWriter {
+    /// Writes `:status`, first.
+    fn status(&mut self, status: u16);
+
+    /// Writes a field, whose name may be in any case.
+    fn field(&mut self, known: KnownHeader, name: &[u8], value: &[u8]);
+
+    /// Writes lines of HTTP/1, each terminated by CRLF, that we wrote, or that a decoder let pass.
+    fn lines(&mut self, lines: &[u8]) {
+        for (name, value) in pairs(lines) {
+            self.field(KnownHeader::of(name), name, value);
+        }
+    }
+}
+
+impl ResponseWriter for HeadWriter<'_> {
+    fn status(&mut self, status: u16) {
+        HeadWriter::status(self, status);
+    }
+
+    fn field(&mut self, known: KnownHeader, name: &[u8], value: &[u8]) {
+        HeadWriter::field(self, known, name, value);
+    }
+}
+
 /// Name and value of each line, which ends in CRLF.
 pub(super) fn pairs(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = lines;

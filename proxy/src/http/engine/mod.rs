@@ -1,9 +1,9 @@
 //! An HTTP/2 engine without I/O: frames, header compression, streams, windows and flood limits of a
 //! connection, in either role (RFC 9113, RFC 7541, RFC 8441).
 //!
-//! The data path does not use it yet: HTTP/2 connections are those of the `h2` crate
-//! ([`crate::http2`]). The engine differs from it in what it decodes heads into: the text and spans that
-//! HTTP/1 uses ([`crate::http::head`]), which every policy reads, and which heads are encoded from.
+//! Connections of clients can use it ([`crate::http2::Http2Engine`]); all others are those of the `h2` crate.
+//! The engine differs from it in what it decodes heads into: the text and spans that HTTP/1 uses
+//! ([`crate::http::head`]), which every policy reads, and which heads are encoded from.
 //!
 //! A driver reads bytes into a buffer, and calls [`Connection::receive`] for one [`Event`] after another
 //! while the bytes are there; DATA is a range of them. What it writes collects in the connection's output,
@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `connection` | one connection: what each frame does |
 //! | `head_sink` | checks of a message, and its head as text and spans |
-//! | [`encode`], `head_writer` | heads to be sent, from the input of the HTTP/1 encoder |
+//! | [`encode`], `head_writer`, `held_head` | heads to be sent, from the input of the HTTP/1 encoder |
 //! | [`hpack`] | header compression |
 //! | `streams`, `flow` | records of streams; windows |
 //! | `guard` | flood limits |
@@ -29,6 +29,7 @@ pub mod frame;
 mod guard;
 mod head_sink;
 mod head_writer;
+mod held_head;
 pub mod hpack;
 mod streams;
 
@@ -36,5 +37,6 @@ pub use connection::{Connection, EndOfInput, Options, Role, StreamGone};
 pub use event::{Event, Step};
 pub use flow::Pressure;
 pub use head_sink::{Decoded, Then};
-pub use head_writer::{HeadWriter, Scheme};
+pub use head_writer::{HeadWriter, ResponseWriter, Scheme};
+pub use held_head::HeldHead;
 pub use streams::StreamKey;

@@ -81,6 +81,7 @@ impl Connection {
         decoded: &mut Decoded,
     ) -> Result<Option<Event>, ConnectionError> {
         self.heads_left = self.heads_left.saturating_sub(1);
+        self.sections = self.sections.saturating_add(1);
         if let Some((key, stream)) = self.streams.find(id) {
             let (reset, receiving) = (stream.reset, stream.receiving);
             return match (reset, receiving) {

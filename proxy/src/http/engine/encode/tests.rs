@@ -2,6 +2,7 @@ use http::StatusCode;
 
 use super::{Switch, local_response, request, response};
 use crate::http::engine::head_writer::{HeadWriter, Scheme};
+use crate::http::engine::held_head::HeldHead;
 use crate::http::engine::hpack::decoder::{Decoder, Scratch};
 use crate::http::engine::hpack::encoder::{Encoder, Huffman};
 use crate::http::engine::hpack::{DecodedField, FieldSink};
@@ -169,4 +170,48 @@ fn a_local_response_has_a_type_and_a_length() {
         ..given
     };
     written(|writer| assert_eq!(local_response(&head, writer), b""));
+}
+
+/// RFC 9110 section 8.6.
+#[test]
+fn a_method_that_anticipates_content_states_its_length_if_it_has_none() {
+    for (method, states) in [
+        ("POST", true),
+        ("PUT", true),
+        ("GET", false),
+        ("DELETE", false),
+    ] {
+        let text = format!("{method} / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let lines = sent_request(&text, "/", Switch::Ignored, "");
+        let length = "content-length=0".to_owned();
+        assert_eq!(lines.contains(&length), states, "{method}: {lines:?}");
+    }
+}
+
+/// Header compression depends on the order of heads, so that a head is encoded when it is sent.
+#[test]
+fn a_held_head_is_what_would_have_been_written_at_once() {
+    let text = "HTTP/1.1 404 No\r\nContent-Length: 3\r\nX-A: 1\r\nx-drop: 2\r\nEmpty:\r\n\r\n";
+    let bytes = text.as_bytes();
+    let mut head = ResponseHead::default();
+    let mut scan = HeadScan::default();
+    let kind = RequestKind::Other;
+    parse_response(bytes, kind, &LIMITS, &mut scan, &mut head).expect("a response");
+    let given = DownstreamResponse {
+        head: &head,
+        bytes,
+        client: Version::Http2,
+        persist: Persist::Keep,
+        append: b"b: 3\r\n",
+    };
+    let drop = |_: KnownHeader, name: &[u8]| name.eq_ignore_ascii_case(b"x-drop");
+    let at_once = written(|writer| response(&given, drop, writer));
+    let mut held = HeldHead::default();
+    for _ in 0..2 {
+        held.clear();
+        response(&given, drop, &mut held);
+    }
+    let later = written(|writer| held.write(writer));
+    assert_eq!(later, at_once);
+    assert_eq!(later.len(), 5, "{later:?}");
 }

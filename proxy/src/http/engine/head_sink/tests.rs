@@ -324,3 +324,14 @@ proptest! {
         }
     }
 }
+
+/// RFC 3986 section 6.2.3: an empty port is the same as none.
+#[test]
+fn an_empty_port_is_left_out() {
+    for (authority, fields) in [(Some("a.test:"), &[][..]), (None, &[("host", "a.test:")])] {
+        let mut pseudo = GET[..3].to_vec();
+        pseudo.extend(authority.map(|authority| (":authority", authority)));
+        let decoded = request(&pseudo, fields, Then::End, LIMITS).expect("well-formed");
+        assert_eq!(decoded.request.authority.of(&decoded.bytes), b"a.test");
+    }
+}
