@@ -185,9 +185,9 @@ impl Channel {
     /// If this stream is reset later, uses the other stream's reset code.
     pub(crate) fn forward_reset(&self, other: &Self) {
         if let (Self::H2(stream), Self::H2(other)) = (self, other)
-            && let Some(reason) = other.reset_by_peer()
+            && let Some(code) = other.reset_by_peer()
         {
-            stream.set_reset(reason);
+            stream.set_reset(code);
         }
     }
 

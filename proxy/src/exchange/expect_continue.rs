@@ -3,7 +3,6 @@
 use crate::channel::Channel;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::encode::CONTINUE;
-use crate::http::h2;
 use crate::shard::deadline::Expiry;
 
 use super::Exchange;
@@ -32,7 +31,7 @@ impl Exchange<'_> {
                 out.clear();
                 sent
             }
-            Channel::H2(stream) => stream.send_interim(h2::encode::continue_response()),
+            Channel::H2(stream) => stream.send_continue(),
         };
         client.deadline.disarm();
         sent.map_err(|_| FailureKind::ClientGone.into())

@@ -9,7 +9,6 @@ use crate::channel::Channel;
 use crate::failure::FailureKind;
 use crate::http::h1::RequestKind;
 use crate::http::h1::encode::{LocalResponse, Persist, field};
-use crate::http::h2;
 use crate::http::head::Version;
 use crate::limits::Limits;
 use crate::shard::Shard;
@@ -53,8 +52,7 @@ pub(crate) async fn send(
             socket.write_vec(out).await
         }
         Channel::H2(stream) => {
-            let (head, body) = h2::encode::local_response(response);
-            stream.put_response(head);
+            let body = stream.put_local_response(response);
             Box::pin(stream.send(body, Some(b""))).await
         }
     }

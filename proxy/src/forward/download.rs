@@ -13,7 +13,6 @@ use crate::http::grpc;
 use crate::http::h1::body::BodyDecoder;
 use crate::http::h1::encode::{DownstreamResponse, Persist};
 use crate::http::h1::{HeadLimits, HeadScan, Progress, RequestKind, parse_response};
-use crate::http::h2;
 use crate::http::h2::request::BodyPresence;
 use crate::http::h2::response::convert;
 use crate::http::head::{Framing, ResponseHead, Version};
@@ -237,7 +236,7 @@ impl Download<'_, '_> {
                     response.encode(side.out, drops);
                     socket.write_vec(side.out).await
                 }
-                Channel::H2(stream) => stream.send_interim(h2::encode::response(&response, drops)),
+                Channel::H2(stream) => stream.send_interim(&response, drops),
             };
             side.out.clear();
             // Resume watching for the client's disconnect.
@@ -388,7 +387,7 @@ impl Attempt<'_> {
         };
         match side.client.stream.as_h2() {
             None => response.encode(side.out, drops),
-            Some(stream) => stream.put_response(h2::encode::response(&response, drops)),
+            Some(stream) => stream.put_response(&response, drops),
         }
     }
 }

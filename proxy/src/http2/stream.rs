@@ -18,8 +18,11 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Request, Response};
 
-use crate::http::h2::encode::Switch;
+use crate::http::engine::error::Code;
+use crate::http::h1::encode::{DownstreamResponse, LocalResponse};
+use crate::http::h2::encode::{self, Switch};
 use crate::http::h2::trailers;
+use crate::http::known::KnownHeader;
 use crate::memory::Buffer;
 use crate::shard::signals::Signals;
 
@@ -33,7 +36,7 @@ pub(crate) struct Stream {
     /// Whether it requests a tunnel.
     tunnels: Cell<bool>,
     /// The reset code if the outgoing message cannot be completed.
-    reset: Cell<Reason>,
+    reset: Cell<Code>,
     sending: RefCell<Sending>,
     receiving: RefCell<Receiving>,
 }
@@ -84,7 +87,7 @@ impl Stream {
             usage,
             signals: Rc::default(),
             tunnels: Cell::new(false),
-            reset: Cell::new(Reason::INTERNAL_ERROR),
+            reset: Cell::new(Code::INTERNAL_ERROR),
             sending: RefCell::new(Sending::Response(respond, None)),
             receiving: RefCell::new(Receiving::Body(Body::new(body))),
         }
@@ -96,7 +99,7 @@ impl Stream {
             usage,
             signals: Rc::default(),
             tunnels: Cell::new(false),
-            reset: Cell::new(Reason::INTERNAL_ERROR),
+            reset: Cell::new(Code::INTERNAL_ERROR),
             sending: RefCell::new(Sending::Request(connection, None)),
             receiving: RefCell::new(Receiving::NotRequested),
         }
@@ -131,19 +134,52 @@ impl Stream {
         }
     }
 
-    /// Sets the response head to send with the next bytes.
-    pub(crate) fn put_response(&self, response: Response<()>) {
+    /// Sets the response head to send with the next bytes, without the fields that `drop` selects.
+    pub(crate) fn put_response(
+        &self,
+        response: &DownstreamResponse<'_>,
+        drop: impl Fn(KnownHeader, &[u8]) -> bool,
+    ) {
+        self.put_head(encode::response(response, drop));
+    }
+
+    /// Sets the head of a local response to send with the next bytes. Returns the body that follows
+    /// it.
+    pub(crate) fn put_local_response<'r>(&self, response: &LocalResponse<'r>) -> &'r [u8] {
+        let (head, body) = encode::local_response(response);
+        self.put_head(head);
+        body
+    }
+
+    fn put_head(&self, response: Response<()>) {
         if let Sending::Response(_, head) = &mut *self.sending.borrow_mut() {
             *head = Some(Box::new(response));
         }
     }
 
-    /// Sends a response head that another one follows.
+    /// Sends a response head that another one follows, without the fields that `drop` selects.
     ///
     /// # Errors
     ///
     /// The client is gone.
-    pub(crate) fn send_interim(&self, response: Response<()>) -> io::Result<()> {
+    pub(crate) fn send_interim(
+        &self,
+        response: &DownstreamResponse<'_>,
+        drop: impl Fn(KnownHeader, &[u8]) -> bool,
+    ) -> io::Result<()> {
+        self.inform(encode::response(response, drop))
+    }
+
+    /// Sends `100 Continue`.
+    ///
+    /// # Errors
+    ///
+    /// The client is gone.
+    pub(crate) fn send_continue(&self) -> io::Result<()> {
+        self.inform(encode::continue_response())
+    }
+
+    fn inform(&self, response: Response<()>) -> io::Result<()> {
         match &mut *self.sending.borrow_mut() {
             Sending::Response(respond, _) => respond.send_informational(response).map_err(broken),
             _ => Err(io::ErrorKind::BrokenPipe.into()),
@@ -358,7 +394,7 @@ impl Stream {
             _ => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
         };
         if is_malformed {
-            self.set_reset(Reason::PROTOCOL_ERROR);
+            self.set_reset(Code::PROTOCOL_ERROR);
             self.reset();
         }
         polled
@@ -402,22 +438,23 @@ impl Stream {
 
     /// The peer's reset code, if it concerns the other side: cancelled or overloaded. Other codes
     /// concern this connection only.
-    pub(crate) fn reset_by_peer(&self) -> Option<Reason> {
+    pub(crate) fn reset_by_peer(&self) -> Option<Code> {
         let reason = match &*self.receiving.borrow() {
             Receiving::Body(body) => body.reset,
             _ => None,
         };
-        reason.filter(|reason| [Reason::CANCEL, Reason::ENHANCE_YOUR_CALM].contains(reason))
+        let code = reason.map(|reason| Code(reason.into()));
+        code.filter(|code| code.concerns_other_side())
     }
 
     /// Sets the code of a later reset.
-    pub(crate) fn set_reset(&self, reason: Reason) {
-        self.reset.set(reason);
+    pub(crate) fn set_reset(&self, code: Code) {
+        self.reset.set(code);
     }
 
     /// Sends `RST_STREAM`, so that the peer stops sending.
     pub(crate) fn reset(&self) {
-        let reason = self.reset.get();
+        let reason = Reason::from(self.reset.get().0);
         match &mut *self.sending.borrow_mut() {
             Sending::Response(respond, _) => respond.send_reset(reason),
             Sending::Body(stream) | Sending::Ended(stream) => stream.send_reset(reason),
