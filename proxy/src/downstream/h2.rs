@@ -1,6 +1,8 @@
 //! HTTP/2 from clients: one task drives a connection, and each stream is a task that takes the same
 //! request path as HTTP/1.
 
+mod early_response;
+mod engine;
 pub(crate) mod tasks;
 
 use std::future::poll_fn;
@@ -16,25 +18,27 @@ use http::Request;
 use super::Downstream;
 use crate::channel::Channel;
 use crate::exchange::client::Shared;
+use crate::exchange::scratch::Scratch;
 use crate::exchange::{Client, ConnectionOutcome, NextStep};
-use crate::http::h1::HeadLimits;
+use crate::http::h1::{HeadLimits, RequestError};
 use crate::http::h2::guard::Peer;
 use crate::http::h2::request::{BodyPresence, Fragment, convert, outline};
 use crate::http2::io::{Io, Link};
+use crate::http2::library::LibraryStream;
 use crate::http2::liveness::Liveness;
 use crate::http2::pace::{BufferParking, Deadlines, Pace, Verdict};
 use crate::http2::stream::Stream;
 use crate::http2::usage::InUse;
+use crate::http2::{self, Http2Engine};
 use crate::limits::{
-    H2_FRAME_BYTES, H2_RESETS_PER_SECOND, H2_SEND_BYTES, LINGER_TIMEOUT, Limits, REQUESTS_PER_POLL,
-    REST_OF_REQUEST_IDLE_TIMEOUT, REST_OF_REQUEST_TIMEOUT,
+    H2_FRAME_BYTES, H2_RESETS_PER_SECOND, H2_SEND_BYTES, Limits, REQUESTS_PER_POLL,
 };
 use crate::memory::Buffer;
 use crate::names::Interned;
 use crate::observe::counters::GaugeGuard;
 use crate::request;
 use crate::shard::Shard;
-use crate::shard::deadline::{Deadline, Expiry};
+use crate::shard::deadline::Deadline;
 use crate::shard::tasks::{Purpose, TaskEntry};
 
 use self::tasks::Job;
@@ -42,6 +46,13 @@ use self::tasks::Job;
 /// Serves a connection until it ends. `early` holds the bytes received so far, including the
 /// preface.
 pub(crate) async fn serve(downstream: &Rc<Downstream>, client: &mut Client, early: Buffer) {
+    match downstream.http2_engine {
+        Http2Engine::Own => engine::serve(downstream, client, early).await,
+        Http2Engine::H2 => serve_by_library(downstream, client, early).await,
+    }
+}
+
+async fn serve_by_library(downstream: &Rc<Downstream>, client: &mut Client, early: Buffer) {
     let shard = &downstream.proxy.shard;
     let Some(limits) = limits(shard, client.bind) else {
         return;
@@ -167,7 +178,7 @@ struct Driver<'l, 'a> {
 
 type Respond = SendResponse<Bytes>;
 
-type Accepted = (Request<RecvStream>, Respond);
+type LibraryRequest = (Request<RecvStream>, Respond);
 
 impl Driver<'_, '_> {
     async fn run(&mut self) {
@@ -208,7 +219,7 @@ impl Driver<'_, '_> {
     }
 
     /// Polls until there is a request, or the end.
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Accepted>> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<LibraryRequest>> {
         let mut polled = self.poll_accept(context);
         if polled.is_pending() && self.liveness.is_asked_for(self.link, context) {
             polled = self.poll_accept(context);
@@ -238,7 +249,7 @@ impl Driver<'_, '_> {
     fn poll_accept(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Accepted, h2::Error>>> {
+    ) -> Poll<Option<Result<LibraryRequest, h2::Error>>> {
         match self.connection.poll_closed(context) {
             Poll::Ready(Err(error)) => Poll::Ready(Some(Err(error))),
             Poll::Pending if self.link.has_bytes() => Poll::Pending,
@@ -308,14 +319,12 @@ impl Driver<'_, '_> {
             downstream: Rc::clone(self.downstream),
             connection: self.streams.clone(),
             bind: self.client.bind,
-            limits: HeadLimits::of_request(&self.limits),
-            in_use: usage.enter(),
         };
+        let limits = HeadLimits::of_request(&self.limits);
         self.downstream.stream_tasks.serve(Job {
             place: TaskEntry::new(self.shard, Purpose::Stream),
             served,
-            request,
-            respond,
+            accepted: Accepted::Library(request, respond, usage.enter(), limits),
         });
     }
 }
@@ -325,48 +334,54 @@ struct ServedStream {
     downstream: Rc<Downstream>,
     connection: Shared,
     bind: u32,
-    limits: HeadLimits,
-    in_use: InUse,
+}
+
+/// A request of either engine.
+enum Accepted {
+    Library(Request<RecvStream>, Respond, InUse, HeadLimits),
+    Engine(Opened),
+}
+
+/// A stream that a client has opened.
+struct Opened {
+    stream: http2::engine::Stream,
+    /// It has the request's head.
+    scratch: Box<Scratch>,
+    /// Why it is to be rejected.
+    rejected: Option<RequestError>,
 }
 
 impl ServedStream {
-    async fn run(self, request: Request<RecvStream>, respond: Respond) {
+    async fn run(self, accepted: Accepted) {
         let proxy = &self.downstream.proxy;
         let shard = &proxy.shard;
         let counters = shard.counters.binds.of(Interned::bind(self.bind));
         let _counted = GaugeGuard::new(&counters.streams);
-        let (parts, body) = request.into_parts();
-        let follows = if body.is_end_stream() {
-            BodyPresence::Nothing
-        } else {
-            BodyPresence::Body
+        // Until the stream is dropped, its place is taken.
+        let (stream, mut scratch, rejected, _in_use) = match accepted {
+            Accepted::Library(request, respond, in_use, limits) => {
+                let scratch = proxy.scratch.take();
+                let (stream, scratch, rejected) =
+                    of_library(request, respond, &in_use, &limits, scratch);
+                (stream, scratch, rejected, Some(in_use))
+            }
+            Accepted::Engine(opened) => {
+                let (stream, scratch, rejected) = of_engine(opened);
+                (stream, scratch, rejected, None)
+            }
         };
-        let usage = Rc::clone(self.in_use.usage());
-        let channel = Channel::H2(Box::new(Stream::accepted(body, respond, usage)));
+        let channel = Channel::H2(Box::new(stream));
         let client = Client::of_stream(shard, channel, self.connection, self.bind);
-        let mut scratch = proxy.scratch.take();
         let mut buffer = shard.buffers.without_memory();
-        let received = &mut scratch.received;
-        let taken = convert(
-            &parts,
-            follows,
-            &self.limits,
-            &mut received.bytes,
-            &mut received.head,
-        );
-        if taken.is_err() {
-            received.keep_outline(&outline(&parts));
-        }
-        drop(parts);
-        let next = match taken {
-            Ok(()) => {
+        let next = match rejected {
+            None => {
                 let handling = request::handle(proxy, &client, &mut buffer, &mut scratch);
                 match until_reset(&client, pin!(handling)).await {
                     ConnectionOutcome::KeepAlive => NextStep::Close,
                     ConnectionOutcome::End(next) => next,
                 }
             }
-            Err(error) => {
+            Some(error) => {
                 request::refuse(proxy, &client, &mut buffer, &mut scratch, error.into()).await
             }
         };
@@ -375,32 +390,52 @@ impl ServedStream {
         if next == NextStep::Reset {
             client.stream.reset_on_close();
         } else {
-            drop_rest_of_request(shard, &client).await;
+            early_response::drop_rest_of_request(shard, &client).await;
         }
     }
 }
 
-/// Receives and drops the rest of a request after its response, within the limits of HTTP/1. Beyond them, the
-/// end of the stream resets it with `NO_ERROR` (RFC 9113 section 8.1). That alone would be enough, but there
-/// are clients that do not read the response then: curl before 8 reports an error, and the client of Java 17
-/// ignores the reset, and waits for windows until the connection ends.
-async fn drop_rest_of_request(shard: &Shard, client: &Client) {
-    let Some(stream) = client.stream.as_h2().filter(|it| it.has_early_response()) else {
-        return;
+/// A stream with the head of its request, and why it is to be rejected.
+type Received = (Stream, Box<Scratch>, Option<RequestError>);
+
+fn of_library(
+    request: Request<RecvStream>,
+    respond: Respond,
+    in_use: &InUse,
+    limits: &HeadLimits,
+    mut scratch: Box<Scratch>,
+) -> Received {
+    let (parts, body) = request.into_parts();
+    let follows = if body.is_end_stream() {
+        BodyPresence::Nothing
+    } else {
+        BodyPresence::Body
     };
-    let until = shard.now().after(REST_OF_REQUEST_TIMEOUT);
-    loop {
-        let idle = if shard.draining.get() {
-            LINGER_TIMEOUT
-        } else {
-            REST_OF_REQUEST_IDLE_TIMEOUT
-        };
-        let left = until.since(shard.now()).min(idle);
-        client.deadline.arm(Some(left), Expiry::Disconnect);
-        if !stream.drop_bytes().await {
-            return;
-        }
+    let stream = LibraryStream::accepted(body, respond, Rc::clone(in_use.usage()));
+    let received = &mut scratch.received;
+    let taken = convert(
+        &parts,
+        follows,
+        limits,
+        &mut received.bytes,
+        &mut received.head,
+    );
+    if taken.is_err() {
+        received.keep_outline(&outline(&parts));
     }
+    (Stream::Library(stream), scratch, taken.err())
+}
+
+fn of_engine(opened: Opened) -> Received {
+    let Opened {
+        stream,
+        mut scratch,
+        rejected,
+    } = opened;
+    if rejected.is_some() {
+        scratch.received.reduce_to_outline();
+    }
+    (Stream::Engine(stream), scratch, rejected)
 }
 
 /// Runs an exchange, and lets it check its client as soon as the stream is reset.
@@ -424,12 +459,9 @@ async fn until_reset<T>(client: &Client, mut exchange: Pin<&mut impl Future<Outp
 
 #[cfg(test)]
 mod tests {
-    use h2::RecvStream;
-    use http::Request;
+    use super::{Accepted, ServedStream};
 
-    use super::{Respond, ServedStream};
-
-    fn of_run<F>(_: impl Fn(ServedStream, Request<RecvStream>, Respond) -> F) -> usize {
+    fn of_run<F>(_: impl Fn(ServedStream, Accepted) -> F) -> usize {
         size_of::<F>()
     }
 

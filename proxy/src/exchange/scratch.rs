@@ -56,6 +56,17 @@ impl Received {
         };
     }
 
+    /// Keeps, of a rejected head, only the parts that are logged.
+    pub(crate) fn reduce_to_outline(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.keep_outline(&Outline {
+            method: self.head.method.of(&bytes),
+            target: self.head.target.of(&bytes),
+            host: self.head.authority.of(&bytes),
+            version: self.head.version,
+        });
+    }
+
     /// Stores text; an empty span if it is out of range.
     fn write(&mut self, text: &[u8]) -> Span {
         let start = self.bytes.len();

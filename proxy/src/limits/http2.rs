@@ -55,7 +55,7 @@ pub const H2_PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// Timeout for an endpoint's HTTP/2 preface, the rest of a head, and writes: 10 s.
 pub const H2_UPSTREAM_TIMEOUT: Duration = Duration::from_secs(10);
 
-// Only of the engine, which the data path does not use yet.
+// Only of our own engine.
 
 /// Settings in one SETTINGS frame: 32; the protocol defines seven (CVE-2020-11080).
 pub const H2_SETTINGS_PER_FRAME: usize = 32;

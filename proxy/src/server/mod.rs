@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use crate::downstream::Downstream;
 use crate::exchange::Proxy;
+use crate::http2::Http2Engine;
 use crate::l4::udp::UdpListeners;
 use crate::shard::Shard;
 
@@ -26,10 +27,10 @@ struct Server {
 }
 
 impl Server {
-    fn new(shard: Rc<Shard>, session_key: ring::hmac::Key) -> Self {
+    fn new(shard: Rc<Shard>, session_key: ring::hmac::Key, http2_engine: Http2Engine) -> Self {
         let proxy = Rc::new(Proxy::new(shard, session_key));
         Self {
-            downstream: Rc::new(Downstream::new(proxy)),
+            downstream: Rc::new(Downstream::new(proxy, http2_engine)),
             acceptors: Acceptors::default(),
             udp: UdpListeners::default(),
         }
@@ -45,7 +46,10 @@ impl Server {
 
     /// Returns pooled buffers and the allocator's free pages to the system.
     fn trim_memory(&self) {
-        let trimmed = self.proxy().scratch.trim() + self.downstream.stream_tasks.trim();
+        let downstream = &self.downstream;
+        let trimmed = self.proxy().scratch.trim()
+            + downstream.stream_tasks.trim()
+            + downstream.http2_memory.trim();
         self.shard().trim_memory(trimmed);
     }
 }

@@ -9,6 +9,7 @@ use monoio::net::UnixStream;
 use xds::model::Transport;
 
 use super::{Server, accept, replies};
+use crate::http2::Http2Engine;
 use crate::limits::{
     DRAIN_BATCH, DRAIN_SPREAD_TICKS, ORPHAN_GRACE, POOL_SWEEP_TICKS, STOP_TICKS, TRIM_TICKS,
     WHEEL_TICK,
@@ -31,6 +32,8 @@ pub(crate) struct ServerOptions {
     pub(crate) core: Option<usize>,
     /// Key of the HMAC that authenticates session tokens.
     pub(crate) session_key: ring::hmac::Key,
+    /// The engine of clients' HTTP/2 connections.
+    pub(crate) http2_engine: Http2Engine,
 }
 
 /// Runs a shard on this thread until it is stopped. `started` receives the driver.
@@ -58,7 +61,11 @@ pub(crate) fn run(
     started(report);
     let shard = Rc::new(Shard::new(options.shard, waits, Rc::clone(&turns)));
     let _close_on_panic = CloseClientsOnPanic(Rc::downgrade(&shard));
-    let server = Rc::new(Server::new(shard, options.session_key));
+    let server = Rc::new(Server::new(
+        shard,
+        options.session_key,
+        options.http2_engine,
+    ));
     driver.block_on(async move {
         monoio::spawn(turns.run(wake_receiver));
         let housekeeping = housekeeping(Rc::clone(&server));

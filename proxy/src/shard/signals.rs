@@ -90,7 +90,8 @@ impl Signals {
         }
     }
 
-    fn wake(&self) {
+    /// Wakes the stream's task.
+    pub(crate) fn wake(&self) {
         if let Some(task) = self.task.borrow_mut().take() {
             task.wake();
         }

