@@ -323,7 +323,7 @@ impl Connection {
             Kind::Headers => self.receive_headers(frame, decoded),
             Kind::Continuation => self.receive_continuation(frame, decoded),
             Kind::Priority => {
-                frame::priority(frame.payload)?;
+                frame::priority(frame.head, frame.payload)?;
                 self.guard.priority()?;
                 Ok(None)
             }

@@ -118,6 +118,9 @@ pub enum Violation {
     /// `PUSH_PROMISE`, which no peer of ours may send (section 8.4).
     #[error("PUSH_PROMISE")]
     Push,
+    /// A stream depends on itself (RFC 7540 section 5.3.1), which no correct peer says.
+    #[error("a stream that depends on itself")]
+    SelfDependency,
     /// A setting's value is invalid (section 6.5.2).
     #[error("an invalid setting")]
     Setting,
@@ -151,6 +154,7 @@ impl Violation {
             | Self::Interleaved
             | Self::IdleStream
             | Self::Push
+            | Self::SelfDependency
             | Self::Setting
             | Self::ZeroIncrement => Code::PROTOCOL_ERROR,
         }

@@ -166,19 +166,30 @@ pub fn field_block(head: FrameHead, payload: &[u8]) -> Result<&[u8], Violation> 
     if !head.has(FrameHead::PRIORITY) {
         return Ok(content);
     }
-    // The priority is deprecated (section 5.3.2).
-    content.get(PRIORITY_BYTES..).ok_or(Violation::FrameSize)
+    let parts = content.split_at_checked(PRIORITY_BYTES);
+    let (given, block) = parts.ok_or(Violation::FrameSize)?;
+    priority(head, given)?;
+    Ok(block)
 }
 
-/// Checks the payload of PRIORITY, which has no effect.
+/// Checks the payload of PRIORITY, or that part of HEADERS. It has no effect: priorities are deprecated
+/// (section 5.3.2).
 ///
 /// # Errors
 ///
-/// It does not have five bytes (section 6.3).
-pub fn priority(payload: &[u8]) -> Result<(), Violation> {
-    (payload.len() == PRIORITY_BYTES)
-        .then_some(())
-        .ok_or(Violation::FrameSize)
+/// It does not have five bytes (section 6.3), or makes the stream depend on itself (RFC 7540 section
+/// 5.3.1).
+pub fn priority(head: FrameHead, payload: &[u8]) -> Result<(), Violation> {
+    let dependency = payload
+        .first_chunk()
+        .map(|bytes| u32::from_be_bytes(*bytes));
+    match dependency {
+        Some(dependency) if payload.len() == PRIORITY_BYTES => {
+            let is_own = dependency & STREAM_BITS == head.stream;
+            (!is_own).then_some(()).ok_or(Violation::SelfDependency)
+        }
+        _ => Err(Violation::FrameSize),
+    }
 }
 
 /// The code of `RST_STREAM`.
@@ -370,13 +381,25 @@ mod tests {
         let bytes = [0; 16];
         for length in 0..bytes.len() {
             let payload = &bytes[..length];
-            assert_eq!(priority(payload).is_ok(), length == 5);
+            let found = priority(head(Kind::Priority, 0), payload);
+            assert_eq!(found.is_ok(), length == 5);
             assert_eq!(reset(payload).is_ok(), length == 4);
             assert_eq!(window_update(payload).is_ok(), length == 4);
             assert_eq!(ping(payload).is_ok(), length == 8);
             assert_eq!(go_away(payload).is_ok(), length >= 8);
             assert_eq!(settings(payload).is_ok(), length % 6 == 0);
         }
+    }
+
+    #[test]
+    fn a_stream_cannot_depend_on_itself() {
+        let error = Err(Violation::SelfDependency);
+        let alone = head(Kind::Priority, 0);
+        assert_eq!(priority(alone, b"\0\0\0\x01\x10"), error);
+        assert_eq!(priority(alone, b"\x80\0\0\x01\x10"), error, "exclusively");
+        assert_eq!(priority(alone, b"\0\0\0\x03\x10"), Ok(()));
+        let block = head(Kind::Headers, FrameHead::PRIORITY);
+        assert_eq!(field_block(block, b"\0\0\0\x01\x10x").err(), error.err());
     }
 
     #[test]

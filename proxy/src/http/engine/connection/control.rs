@@ -164,7 +164,11 @@ impl Connection {
             self.wake_waiting();
         } else if let Some((key, stream)) = self.streams.find(id) {
             if !stream.is_closed() {
-                stream.send_window.change(i64::from(increment))?;
+                if let Err(violation) = stream.send_window.change(i64::from(increment)) {
+                    // Section 6.9.1 names the reset; the connection ends all the same.
+                    self.write_reset(id, violation.code());
+                    return Err(violation.into());
+                }
                 self.wake(key);
             }
         } else if self.is_idle(id) {

@@ -215,3 +215,19 @@ fn errors_of_a_server() {
         assert_fails(side, section, &bytes, code);
     }
 }
+
+/// RFC 9113 section 6.9.1 names a reset; the connection ends as well, since no correct peer sends this
+/// (section 5.4.1).
+#[test]
+fn a_window_above_the_limit_resets_its_stream_and_ends_the_connection() {
+    let mut side = Side::server();
+    let bytes = [get(1), window(1, u32::MAX >> 1)].concat();
+    let all = answer(&mut side, &bytes);
+    let reset = all.iter().position(|sent| sent.starts_with("reset 1"));
+    assert!(reset.is_some(), "{all:?}");
+    let last = all.last().expect("an answer");
+    assert!(
+        last.starts_with("goaway") && last.ends_with("FLOW_CONTROL_ERROR"),
+        "{all:?}"
+    );
+}
