@@ -16,25 +16,29 @@ use crate::support::frames::{
     ACK, ANSWER_OF_HTTP_1, CONTINUATION, DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS,
     PING, PREFACE, PRIORITY, Peer, RST_STREAM, SETTINGS, WINDOW_UPDATE, block, frame, get, post,
 };
-use crate::support::{Driver, gateway, ok, on_both_drivers, origin};
+use crate::support::{GatewayBuilder, gateway, ok, on_both_drivers, origin};
 
 on_both_drivers! {
     fn every_case_has_its_expected_result(driver) {
-        run(driver, usize::MAX);
+        run(gateway(driver), usize::MAX);
     }
 
     fn every_case_has_the_same_result_in_pieces_of_seven_bytes(driver) {
-        run(driver, 7);
+        run(gateway(driver), 7);
     }
 
     fn every_case_has_the_same_result_byte_by_byte(driver) {
-        run(driver, 1);
+        run(gateway(driver), 1);
+    }
+
+    fn every_case_has_the_same_result_on_our_own_engine(driver) {
+        run(gateway(driver).on_own_http2_engine(), usize::MAX);
     }
 }
 
-fn run(driver: Driver, piece: usize) {
+fn run(gateway: GatewayBuilder, piece: usize) {
     let origin = origin().replies(ok("hello"));
-    let gateway = gateway(driver).routes_to(&origin).start();
+    let gateway = gateway.routes_to(&origin).start();
     let cases = cases();
     assert!(cases.len() >= 220, "only {} cases", cases.len());
     let mut failed = Vec::new();

@@ -10,7 +10,8 @@ use crate::support::frames::{
     RST_STREAM, SETTINGS, WINDOW_UPDATE, before_frames, block, frame, get, post, request,
 };
 use crate::support::{
-    ByteCounter, Driver, Gateway, MOMENT, Origin, Reply, gateway, on_both_drivers, origin,
+    ByteCounter, Driver, Gateway, GatewayBuilder, MOMENT, Origin, Reply, gateway, on_both_drivers,
+    origin,
 };
 
 const ENHANCE_YOUR_CALM: u32 = 11;
@@ -168,7 +169,7 @@ on_both_drivers! {
 
     fn a_flood_of_bad_heads_reaches_no_origin(driver) {
         for flood in [&RAPID_RESET, &OWN_RESETS] {
-            let (origin, gateway) = start(driver);
+            let (origin, gateway) = start(gateway(driver));
             let mut peer = Peer::client(gateway.address());
             // As one segment, so that every end is known before any stream is begun.
             peer.sends((0..FEW).flat_map(flood.nth).collect::<Vec<_>>());
@@ -179,12 +180,18 @@ on_both_drivers! {
         }
     }
 
+    fn floods_on_our_own_engine(driver) {
+        for flood in FLOODS {
+            flood_until_goaway(gateway(driver).on_own_http2_engine(), flood);
+        }
+    }
+
     fn pings(driver) {
         flood(driver, &PINGS);
     }
 
     fn a_ping_per_response_is_not_a_flood(driver) {
-        let (_origin, gateway) = start(driver);
+        let (_origin, gateway) = start(gateway(driver));
         let mut peer = Peer::client(gateway.address());
         for nth in 0..ANSWERS {
             peer.sends(get(nth * 2 + 1));
@@ -272,7 +279,7 @@ on_both_drivers! {
     }
 
     fn resets_of_most_streams_below_the_rate_limit(driver) {
-        let (_origin, gateway) = start(driver);
+        let (_origin, gateway) = start(gateway(driver));
         let mut peer = Peer::client(gateway.address());
         let mut streams = (1..).step_by(2);
         // Half of 500 streams and more, but never too many in one second.
@@ -316,13 +323,13 @@ on_both_drivers! {
     }
 
     fn hpack_bomb(driver) {
-        let gateway = flood_until_goaway(driver, &HPACK_BOMB);
+        let gateway = flood_until_goaway(gateway(driver), &HPACK_BOMB);
         let reason = format!("reason=\"{}\"", HPACK_BOMB.cause);
         waits_for_count(&gateway, "gateway_http2_errors_total", &reason, 1.0);
     }
 
     fn every_cookie_crumb_counts_as_a_field(driver) {
-        let (origin, gateway) = start(driver);
+        let (origin, gateway) = start(gateway(driver));
         let mut peer = Peer::client(gateway.address());
         let mut head = block(&request("GET"));
         for _ in 0..1_000 {
@@ -335,7 +342,7 @@ on_both_drivers! {
 
     fn a_head_that_exceeds_the_limit_when_decompressed_is_rejected(driver) {
         // One field of 4000 bytes in the dynamic table, then 8000 references to it: 32 MB.
-        let (origin, gateway) = start(driver);
+        let (origin, gateway) = start(gateway(driver));
         let mut peer = Peer::client(gateway.address());
         let mut head = block(&request("GET"));
         head.push(0x40);
@@ -365,9 +372,9 @@ const ANSWERS: u32 = 300;
 /// More memory than any flood below leaves allocated; a fraction of its bytes.
 const BOUND: u64 = 8 * 1024 * 1024;
 
-fn start(driver: Driver) -> (Origin, Gateway) {
+fn start(gateway: GatewayBuilder) -> (Origin, Gateway) {
     let origin = origin();
-    let gateway = gateway(driver).routes_to(&origin).inspected().start();
+    let gateway = gateway.routes_to(&origin).inspected().start();
     (origin, gateway)
 }
 
@@ -377,13 +384,13 @@ fn assert_served(gateway: &Gateway) {
 
 /// A flood of frames that the guard counts.
 fn flood(driver: Driver, flood: &Flood) {
-    assert_ended_for(&flood_until_goaway(driver, flood), flood.cause);
+    assert_ended_for(&flood_until_goaway(gateway(driver), flood), flood.cause);
 }
 
 /// Sends a flood until the gateway ends the connection, while another client of the same shard is
 /// served.
-fn flood_until_goaway(driver: Driver, flood: &Flood) -> Gateway {
-    let (_origin, gateway) = start(driver);
+fn flood_until_goaway(gateway: GatewayBuilder, flood: &Flood) -> Gateway {
+    let (_origin, gateway) = start(gateway);
     let mut neighbour = gateway.client();
     neighbour.gets("/").expects(200);
     let before = gateway.anonymous_bytes();
