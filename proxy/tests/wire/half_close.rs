@@ -100,8 +100,8 @@ on_both_drivers! {
     /// endpoint.
     fn at_most_a_quarter_of_the_connections_may_be_half_closed(driver) {
         let origin = origin().replies(Reply::at_once().reads_the_body().stalls());
-        // Without the files that a gateway keeps for itself (half of them at most), for its bind and for endpoints.
-        let room = 400 / 2 - 2 - 100;
+        // Of the files, it keeps half for itself, as it has few, and of the others half for its bind and for endpoints.
+        let room = 400 / 2 / 2;
         let gateway = gateway(driver).routes_to(&origin).open_files(400)
             .limits("upstreamConnections: 100, responseHeadTimeout: 1h, halfCloseTimeout: 1h")
             .inspected().start();

@@ -10,7 +10,7 @@ use crate::support::{
     authorizer, gateway, on_both_drivers, origin, pattern,
 };
 
-/// A gateway with [`FILES`], of which it keeps some for itself, two for its bind, and ten for its
+/// A gateway with [`FILES`], of which it keeps half for itself, as it has few, two for its bind, and ten for its
 /// backend, which has that many connections. The rest is for clients.
 fn gateway_with_few_descriptors(driver: Driver, origin: &Origin) -> GatewayBuilder {
     gateway(driver)
@@ -19,8 +19,8 @@ fn gateway_with_few_descriptors(driver: Driver, origin: &Origin) -> GatewayBuild
         .open_files(FILES)
 }
 
-const FILES: usize = 600;
-const ROOM: usize = FILES - 256 - 2 - 10;
+const FILES: usize = 688;
+const ROOM: usize = FILES / 2 - 2 - 10;
 
 /// This many clients with a connection and a response.
 fn served_clients(gateway: &Gateway, count: usize) -> Vec<Client> {
