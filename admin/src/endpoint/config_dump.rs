@@ -87,6 +87,14 @@ impl Filter {
     }
 }
 
+/// A service or backend with its endpoints.
+#[derive(Serialize)]
+struct WithEndpoints<'a, T> {
+    #[serde(flatten)]
+    resource: &'a T,
+    endpoints: Vec<dump::Endpoint>,
+}
+
 struct Writer<'a> {
     out: &'a mut dyn Write,
     filter: Filter,
@@ -111,23 +119,19 @@ impl Writer<'_> {
             self.value("source", &(handles.source)())?;
         }
         let model = &*view.model;
-        self.list("binds", &model.binds, |_, it| dump::Bind::from(it))?;
-        self.list("listeners", &model.listeners, |_, it| {
-            dump::Listener::from(it)
-        })?;
-        self.list("routes", &model.routes, |_, it| dump::Route::from(it))?;
-        self.list("backends", &model.backends, |this, backend| dump::Backend {
+        self.list("binds", &model.binds, |_, it| it)?;
+        self.list("listeners", &model.listeners, |_, it| it)?;
+        self.list("routes", &model.routes, |_, it| it)?;
+        self.list("backends", &model.backends, |this, backend| WithEndpoints {
             endpoints: this.endpoints(view, backend.key.as_str()),
-            ..backend.into()
+            resource: backend,
         })?;
-        self.list("workloads", &model.workloads, |_, it| {
-            dump::Workload::from(it)
-        })?;
-        self.list("services", &model.services, |this, service| dump::Service {
+        self.list("workloads", &model.workloads, |_, it| it)?;
+        self.list("services", &model.services, |this, service| WithEndpoints {
             endpoints: this.endpoints(view, service.key.as_str()),
-            ..service.into()
+            resource: service,
         })?;
-        self.list("policies", &model.policies, |_, it| dump::Policy::from(it))?;
+        self.list("policies", &model.policies, |_, it| it)?;
         self.certificates(&certificates::of(model))?;
         self.out.write_all(b"}\n")
     }
@@ -147,7 +151,7 @@ impl Writer<'_> {
         Ok(serde_json::to_writer(&mut *self.out, value)?)
     }
 
-    /// Writes a list, converting one resource at a time.
+    /// Writes a list, one resource at a time.
     fn list<'m, T: Keyed, D: Serialize>(
         &mut self,
         name: &str,

@@ -4,14 +4,12 @@
 //! their unit in the name. Absent values are omitted. Readers ignore unknown fields, so that tools can
 //! read the responses of newer proxies.
 //!
-//! No type has a field for a private key; header values and URLs pass through [`secret`] for masking.
+//! No type has a field for a private key; header values and URLs pass through [`xds::secret`] for masking.
 
 pub mod dump;
 mod error;
 pub mod memory;
-pub mod secret;
 pub mod tasks;
-mod text;
 pub mod trace;
 
 pub use error::ErrorAnswer;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use admin::watch::RequestInfo;
-use admin_types::secret;
 use admin_types::trace::{
     Finished, ListenerCandidate, Message, Request, RouteCandidate, RouteOutcome, Severity,
 };
+use xds::secret;
 
 use super::{Tracer, Watches, text};
 use crate::config::{Bind, Chunked, Listener, Rule};

@@ -3,10 +3,13 @@
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
+use serde::Serialize;
+
 use super::{BindKey, ObjectName};
 
 /// The transport protocol of a bind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// TCP, for every listener but those of UDP.
     Tcp,
@@ -26,7 +29,7 @@ impl Transport {
 }
 
 /// One address and port that a Gateway listens on; its listeners share it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Bind {
     /// Key of transport, port and Gateway.
     pub key: BindKey,

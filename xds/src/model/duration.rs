@@ -83,6 +83,10 @@ pub enum Timeout {
 }
 
 impl Timeout {
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::Default
+    }
+
     /// The timeout in effect, where `wider` is the default.
     #[must_use]
     pub fn or(self, wider: Option<Duration>) -> Option<Duration> {

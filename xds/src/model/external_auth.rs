@@ -4,44 +4,57 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use http::HeaderName;
+use serde::Serialize;
 use thiserror::Error;
 
-use super::Target;
 use super::matching::is_uri_path;
+use super::{Target, json};
 
 /// An external authorization server. If it cannot be reached or fails, the request is rejected.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ExternalAuth {
     /// The authorization server.
     pub target: Target,
     /// The protocol to the server.
+    #[serde(flatten)]
     pub protocol: ExternalAuthProtocol,
     /// Maximum bytes of the request's body that are sent to the server; requests with a longer body
     /// are rejected. `None` sends no body.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub body_bytes: Option<NonZeroU32>,
 }
 
 /// The protocol to an authorization server.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(
+    tag = "protocol",
+    rename_all = "UPPERCASE",
+    rename_all_fields = "camelCase"
+)]
 pub enum ExternalAuthProtocol {
     /// A copy of the request, which the server answers with status 200 to allow it.
     Http {
         /// Prefix of the request's path.
+        #[serde(skip_serializing_if = "AuthPathPrefix::is_empty")]
         path_prefix: AuthPathPrefix,
         /// Header fields of the request that are sent in addition to those that always are.
+        #[serde(serialize_with = "json::texts", skip_serializing_if = "Vec::is_empty")]
         request_headers: Vec<HeaderName>,
         /// Header fields of its response that are copied into the request; none means all.
+        #[serde(serialize_with = "json::texts", skip_serializing_if = "Vec::is_empty")]
         response_headers: Vec<HeaderName>,
     },
     /// A call of `envoy.service.auth.v3.Authorization/Check`.
     Grpc {
         /// Header fields of the request that are sent; none means all.
+        #[serde(serialize_with = "json::texts", skip_serializing_if = "Vec::is_empty")]
         request_headers: Vec<HeaderName>,
     },
 }
 
 /// A prefix for paths: empty, or a path without a trailing slash.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct AuthPathPrefix(String);
 
 /// A text that is not a valid [`AuthPathPrefix`].
@@ -65,6 +78,11 @@ impl AuthPathPrefix {
         } else {
             Err(InvalidAuthPathPrefix(text.to_owned()))
         }
+    }
+
+    /// Whether paths stay as they are.
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The prefix as text, without a trailing slash.

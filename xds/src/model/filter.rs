@@ -6,35 +6,56 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, StatusCode};
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 use super::matching::is_uri_path;
-use super::{ExternalAuth, Hostname, Target};
+use super::{ExternalAuth, Hostname, Target, json};
 
 /// The filters of a rule or of one backend reference. Most have none, which takes no room.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Filters(Option<Box<FilterSet>>);
 
 /// The contents of [`Filters`] that are not empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct FilterSet {
     /// Edits of the request's headers.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_headers: Option<HeaderEdit>,
     /// Edits of the response's headers.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub response_headers: Option<HeaderEdit>,
     /// Responds with a redirect; excludes `rewrite`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<Redirect>,
     /// Rewrites host and path; excludes `redirect`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rewrite: Option<Rewrite>,
     /// Copies of the request sent to other backends.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mirrors: Vec<Mirror>,
     /// CORS (cross-origin resource sharing) settings.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cors: Option<Cors>,
     /// External authorization servers, in the order in which they are called.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub external_auth: Vec<ExternalAuth>,
 }
 
+impl Serialize for Filters {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (**self).serialize(serializer)
+    }
+}
+
 impl Filters {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// The targets of requests and their copies, and the authorization servers.
     pub(super) fn targets(&self) -> impl Iterator<Item = &Target> {
         let mirrors = self.mirrors.iter().map(|mirror| &mirror.target);
@@ -82,18 +103,28 @@ impl fmt::Debug for Filters {
 }
 
 /// Changes to a set of header fields, applied in the order set, add, remove.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct HeaderEdit {
     /// Replaces all lines of a name by one.
+    #[serde(
+        serialize_with = "json::header_lines",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub set: Vec<(HeaderName, HeaderValue)>,
     /// Appends lines to those that are there.
+    #[serde(
+        serialize_with = "json::header_lines",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub add: Vec<(HeaderName, HeaderValue)>,
     /// Removes all lines of a name.
+    #[serde(serialize_with = "json::texts", skip_serializing_if = "Vec::is_empty")]
     pub remove: Vec<HeaderName>,
 }
 
 /// Scheme of a redirect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Scheme {
     /// `http`, with default port 80.
     Http,
@@ -102,11 +133,14 @@ pub enum Scheme {
 }
 
 /// A new path. Build through the constructors.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", content = "value")]
 pub enum PathEdit {
     /// Replaces the whole path.
+    #[serde(rename = "ReplaceFullPath")]
     Full(String),
     /// Replaces the matched prefix; only in rules that match prefixes alone.
+    #[serde(rename = "ReplacePrefixMatch")]
     PrefixMatch(String),
 }
 
@@ -148,31 +182,38 @@ impl PathEdit {
 }
 
 /// Responds with a redirect. Fields that are `None` keep the request's value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Redirect {
     /// Scheme of the location.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub scheme: Option<Scheme>,
     /// Host of the location.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<Hostname>,
     /// Path of the location.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathEdit>,
     /// Port of the location, never 0; otherwise the scheme's, otherwise the listener's.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// 301, 302, 303, 307 or 308.
+    #[serde(serialize_with = "json::status")]
     pub status: StatusCode,
 }
 
 /// Rewrites the request on its way to the backend.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rewrite {
     /// New `Host`; `None` keeps it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<Hostname>,
     /// New path; `None` keeps it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathEdit>,
 }
 
 /// `numerator` of every `denominator` requests, each drawn at random.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Fraction {
     /// Number of selected requests; at most the denominator.
     pub numerator: u32,
@@ -212,11 +253,12 @@ impl Fraction {
 }
 
 /// Sends a copy of the request to another backend and ignores the response.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mirror {
     /// The backend that receives the copies.
     pub target: Target,
     /// Fraction of the requests; `None` means all.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fraction: Option<Fraction>,
 }
 
@@ -298,10 +340,21 @@ pub enum Allow<T> {
     Listed(Vec<T>),
 }
 
+impl<T: fmt::Display> Serialize for Allow<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Any => serializer.collect_seq(["*"]),
+            Self::Listed(list) => json::texts(list, serializer),
+        }
+    }
+}
+
 /// Cross-origin resource sharing (Fetch standard; Gateway API `HTTPCORSFilter`).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Cors {
     /// Origins that may read responses.
+    #[serde(serialize_with = "json::texts")]
     pub allow_origins: Vec<CorsOrigin>,
     /// Whether credentials may be sent.
     pub allow_credentials: bool,
@@ -312,6 +365,7 @@ pub struct Cors {
     /// Response headers that scripts may read.
     pub expose_headers: Allow<HeaderName>,
     /// How long a browser may cache a preflight response.
+    #[serde(serialize_with = "json::duration")]
     pub max_age: Duration,
 }
 

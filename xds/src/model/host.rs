@@ -3,10 +3,11 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use serde::Serialize;
 use thiserror::Error;
 
 /// A lower-case DNS name, or `*.` and one. Never an IP address, never with a port or trailing dot.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Hostname(Box<str>);
 
 /// A text that is not a valid [`Hostname`].

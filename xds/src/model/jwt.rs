@@ -1,17 +1,23 @@
 //! JWT authentication.
 
+use std::fmt;
 use std::time::Duration;
 
 use http::HeaderName;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 
-use super::Target;
+use super::{GatewayDuration, Target, json};
+use crate::secret;
 
 /// JSON Web Tokens (RFC 7519) that requests must or may carry.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct JwtPolicy {
     /// Whether requests without a token are rejected.
     pub mode: JwtMode,
     /// Realm of the challenge in a 401; `None` means the proxy's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub realm: Option<String>,
     /// Trusted issuers. Tokens of other issuers are rejected; without providers, all are.
     pub providers: Vec<JwtProvider>,
@@ -32,7 +38,7 @@ impl JwtPolicy {
 }
 
 /// How requests without a token are handled. A token that is present is always verified.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum JwtMode {
     /// Requests without a token are rejected with 401.
     Strict,
@@ -41,25 +47,39 @@ pub enum JwtMode {
 }
 
 /// One issuer of tokens.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct JwtProvider {
     /// Its name in the policy.
     pub name: String,
     /// The `iss` claim of its tokens.
     pub issuer: String,
     /// Accepted `aud` claims, one of which has to match; empty accepts any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub audiences: Vec<String>,
     /// Keys that sign its tokens.
     pub keys: JwtKeys,
     /// Where tokens are read from, in this order; empty means `Authorization: Bearer`.
+    #[serde(flatten, serialize_with = "sources")]
     pub from: Vec<JwtSource>,
     /// Whether the token is forwarded to the backend.
+    #[serde(serialize_with = "is_kept")]
     pub forward: JwtForward,
     /// Claims that are forwarded to the backend as headers.
+    #[serde(serialize_with = "claims", skip_serializing_if = "Vec::is_empty")]
     pub claims_to_headers: Vec<ClaimHeader>,
     /// How far the issuer's clock may differ; `None` means the proxy's default.
+    #[serde(
+        serialize_with = "json::optional_duration",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub clock_skew: Option<Duration>,
     /// Whether its tokens have to expire.
+    #[serde(
+        rename = "withoutExpiry",
+        serialize_with = "is_optional",
+        skip_serializing_if = "JwtExpiry::is_required"
+    )]
     pub expiry: JwtExpiry,
 }
 
@@ -134,4 +154,143 @@ pub struct ClaimHeader {
     pub claim: String,
     /// Name of the header.
     pub header: HeaderName,
+}
+
+/// Keys are shown by id: some of them are secrets.
+impl Serialize for JwtKeys {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match self {
+            Self::Inline(jwks) => {
+                map.serialize_entry("type", "Inline")?;
+                map.serialize_entry("keyIds", &key_ids(jwks))?;
+            }
+            Self::Remote { location, cache } => {
+                match location {
+                    JwksLocation::Backend { target, path } => {
+                        map.serialize_entry("type", "Backend")?;
+                        map.serialize_entry("target", target)?;
+                        map.serialize_entry("path", &secret::target(path))?;
+                    }
+                    JwksLocation::Url(url) => {
+                        map.serialize_entry("type", "Url")?;
+                        map.serialize_entry("url", &secret::url(url))?;
+                    }
+                }
+                if let Some(cache) = cache {
+                    map.serialize_entry("cache", &GatewayDuration(*cache).to_string())?;
+                }
+            }
+        }
+        map.end()
+    }
+}
+
+/// The ids of a JWKS; keys without one count as `?`.
+fn key_ids(jwks: &str) -> Vec<String> {
+    let jwks: Value = serde_json::from_str(jwks).unwrap_or_default();
+    let keys = jwks["keys"].as_array().map_or(&[][..], Vec::as_slice);
+    let id = |key: &Value| key["kid"].as_str().unwrap_or("?").to_owned();
+    keys.iter().map(id).collect()
+}
+
+impl fmt::Display for JwtSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header { name, prefix: _ } => write!(f, "header:{name}"),
+            Self::Query(name) => write!(f, "query:{name}"),
+            Self::Cookie(name) => write!(f, "cookie:{name}"),
+        }
+    }
+}
+
+/// Where tokens are read from, and the prefixes in headers: a list, since tokens may be read from one
+/// header after different prefixes.
+fn sources<S: Serializer>(sources: &[JwtSource], serializer: S) -> Result<S::Ok, S::Error> {
+    let texts: Vec<_> = sources.iter().map(ToString::to_string).collect();
+    let prefixes = sources.iter().filter_map(|source| match source {
+        JwtSource::Header { name, prefix } if !prefix.is_empty() => Some(HeaderPrefix {
+            name: name.as_str(),
+            prefix,
+        }),
+        JwtSource::Header { .. } | JwtSource::Query(_) | JwtSource::Cookie(_) => None,
+    });
+    let prefixes: Vec<_> = prefixes.collect();
+    let mut map = serializer.serialize_map(None)?;
+    if !texts.is_empty() {
+        map.serialize_entry("from", &texts)?;
+    }
+    if !prefixes.is_empty() {
+        map.serialize_entry("headerPrefixes", &prefixes)?;
+    }
+    map.end()
+}
+
+#[derive(Serialize)]
+struct HeaderPrefix<'a> {
+    name: &'a str,
+    prefix: &'a str,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_kept<S: Serializer>(forward: &JwtForward, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bool(*forward == JwtForward::Keep)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_optional<S: Serializer>(expiry: &JwtExpiry, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bool(*expiry == JwtExpiry::Optional)
+}
+
+impl JwtExpiry {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+    fn is_required(&self) -> bool {
+        *self == Self::Required
+    }
+}
+
+/// Claim and header of each.
+fn claims<S: Serializer>(claims: &[ClaimHeader], serializer: S) -> Result<S::Ok, S::Error> {
+    let pairs = claims.iter();
+    serializer.collect_seq(pairs.map(|ClaimHeader { claim, header }| (claim, header.as_str())))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header::AUTHORIZATION;
+    use serde::Serialize;
+
+    use super::{JwtKeys, JwtSource, key_ids, sources};
+
+    #[test]
+    fn every_prefix_of_a_header_is_shown() {
+        #[derive(Serialize)]
+        struct Shown(#[serde(serialize_with = "sources")] Vec<JwtSource>);
+
+        let header = |prefix: &str| JwtSource::Header {
+            name: AUTHORIZATION,
+            prefix: prefix.to_owned(),
+        };
+        let shown = Shown(vec![header("Bearer "), header("Token "), header("")]);
+        assert_eq!(
+            serde_json::to_value(shown).expect("JSON"),
+            serde_json::json!({
+                "from": ["header:authorization", "header:authorization", "header:authorization"],
+                "headerPrefixes": [
+                    {"name": "authorization", "prefix": "Bearer "},
+                    {"name": "authorization", "prefix": "Token "},
+                ],
+            })
+        );
+    }
+
+    #[test]
+    fn keys_are_shown_by_id_only() {
+        let jwks =
+            r#"{"keys": [{"kty": "oct", "kid": "a", "k": "aHVzaA"}, {"kty": "oct", "k": "x"}]}"#;
+        assert_eq!(key_ids(jwks), ["a", "?"]);
+        assert_eq!(key_ids("no JSON"), Vec::<String>::new());
+        let json = serde_json::to_string(&JwtKeys::Inline(jwks.to_owned())).expect("JSON");
+        assert!(!json.contains("aHVzaA"), "{json}");
+    }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 /// Namespace and name of a Kubernetes object.
@@ -79,6 +80,12 @@ impl fmt::Debug for ObjectName {
     }
 }
 
+impl Serialize for ObjectName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl fmt::Display for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
@@ -127,6 +134,12 @@ macro_rules! keys {
             #[must_use]
             pub fn to_shared(&self) -> Arc<str> {
                 Arc::clone(&self.0)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
             }
         }
 

@@ -7,6 +7,9 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+
 use super::Timeout;
 
 /// Passes the table of limits to the macro `$then`.
@@ -106,6 +109,12 @@ pub trait LimitKind {
 
     /// The default of the table.
     fn default(number: u64) -> Self::Effective;
+
+    /// Whether a value leaves the limit of the wider target in effect.
+    #[must_use]
+    fn is_inherited(_: &Self::Given) -> bool {
+        false
+    }
 
     /// The value in effect for a nearer target, which `given` overrides: never more than `most`, the
     /// largest number of the table, if the proxy could not work with more.
@@ -241,6 +250,10 @@ impl LimitKind for Time {
     fn nearest(given: Option<Timeout>, wider: Option<Duration>, _: u64) -> Option<Duration> {
         given.unwrap_or_default().or(wider)
     }
+
+    fn is_inherited(given: &Timeout) -> bool {
+        *given == Timeout::Default
+    }
 }
 
 fn saturated(number: u64) -> u32 {
@@ -281,10 +294,28 @@ macro_rules! model {
                 most: $most,
             },)*];
 
+            /// Whether all limits of the wider target stay in effect.
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                true $(&& self.$field.as_ref().is_none_or($kind::is_inherited))*
+            }
+
             /// The row of a limit, by its name in JSON.
             #[must_use]
             pub fn row(name: &str) -> Option<&'static LimitRow> {
                 Self::TABLE.iter().find(|row| row.name == name)
+            }
+        }
+
+        impl Serialize for Limits {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                $(if let Some(given) = &self.$field
+                    && !$kind::is_inherited(given)
+                {
+                    map.serialize_entry($name, given)?;
+                })*
+                map.end()
             }
         }
     };

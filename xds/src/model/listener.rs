@@ -1,10 +1,13 @@
 //! A Gateway listener.
 
+use serde::Serialize;
+
 use super::{BindKey, ExternalAuth, Hostname, ListenerKey, ObjectName, TlsServer, Transport};
 
 /// The protocol of a listener. The listeners of one bind are all HTTP, or all TLS and distinguished
 /// by SNI, or a single one of TCP or UDP.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "protocol", content = "tls", rename_all = "UPPERCASE")]
 pub enum ListenerProtocol {
     /// Plain HTTP/1.1, and HTTP/2 with prior knowledge.
     Http,
@@ -13,6 +16,7 @@ pub enum ListenerProtocol {
     /// Opaque bytes over TLS, terminated here.
     Tls(TlsServer),
     /// TLS passed through to the backend.
+    #[serde(rename = "TLSPassthrough")]
     TlsPassthrough,
     /// Opaque bytes over TCP.
     Tcp,
@@ -44,7 +48,8 @@ impl ListenerProtocol {
 
 /// One listener of a Gateway. A request belongs to the listener of its bind whose hostname is the
 /// most specific match, and never falls through to another (GEP-1713, listener isolation).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Listener {
     /// Key of the listener.
     pub key: ListenerKey,
@@ -55,10 +60,13 @@ pub struct Listener {
     /// Section name in the Gateway or ListenerSet.
     pub name: String,
     /// Matching hosts; `None` means all.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<Hostname>,
     /// Protocol and TLS settings.
+    #[serde(flatten)]
     pub protocol: ListenerProtocol,
     /// Authorization servers that are called for a request, in order, before a rule is selected for
     /// it (GEP-5224). Header fields that they add count for that selection.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub external_auth: Vec<ExternalAuth>,
 }

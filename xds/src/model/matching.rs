@@ -1,9 +1,13 @@
 //! Matches of an HTTP rule.
 
 use http::{HeaderName, Method};
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 
+use super::json;
 use super::pattern::Pattern;
+use crate::secret;
 
 /// A path that cannot be matched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -15,13 +19,16 @@ pub struct InvalidPath(pub String);
 
 /// How a rule matches the path. Build through the constructors, which normalise the path like
 /// request paths: `/a%62%c3%a9` is `/ab%C3%A9`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(tag = "type", content = "value")]
 pub enum PathMatch {
     /// The whole path, case-sensitive.
     Exact(Box<str>),
     /// Whole leading segments; no trailing slash, so `/` is the empty text.
+    #[serde(rename = "PathPrefix", serialize_with = "prefix")]
     Prefix(Box<str>),
     /// The whole path against a pattern.
+    #[serde(rename = "RegularExpression")]
     Regex(Pattern),
 }
 
@@ -136,16 +143,58 @@ pub struct QueryMatch {
     pub value: StringMatch,
 }
 
+impl Serialize for HeaderMatch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { name, value } = self;
+        serialize_match(name.as_str(), value, serializer)
+    }
+}
+
+impl Serialize for QueryMatch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { name, value } = self;
+        serialize_match(name, value, serializer)
+    }
+}
+
+/// A match of a value, masked where it is secret: a rule that matches an API key contains it.
+fn serialize_match<S: Serializer>(
+    name: &str,
+    value: &StringMatch,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let (kind, value) = match value {
+        StringMatch::Exact(value) => ("Exact", &**value),
+        StringMatch::Regex(pattern) => ("RegularExpression", pattern.as_str()),
+    };
+    let mut map = serializer.serialize_map(Some(3))?;
+    map.serialize_entry("name", name)?;
+    map.serialize_entry("type", kind)?;
+    map.serialize_entry("value", &secret::header_value(name, value))?;
+    map.end()
+}
+
+/// A prefix as Gateway API writes it.
+fn prefix<S: Serializer>(prefix: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(if prefix.is_empty() { "/" } else { prefix })
+}
+
 /// One match of a rule: all its parts must match.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HttpMatch {
     /// Matches the normalised path.
     pub path: PathMatch,
     /// Method; `None` means any.
+    #[serde(
+        serialize_with = "json::optional_text",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub method: Option<Method>,
     /// Headers, all of which must match; at most one entry per name.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub headers: Box<[HeaderMatch]>,
     /// Query parameters, all of which must match; at most one entry per name.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub query: Box<[QueryMatch]>,
 }
 

@@ -12,6 +12,7 @@ mod duration;
 mod external_auth;
 mod filter;
 mod host;
+mod json;
 mod jwt;
 mod key;
 pub mod limits;

@@ -1,17 +1,21 @@
 //! Policies and their targets.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+
 use super::{
     AuthorizationPolicy, BackendKey, Certificate, JwtPolicy, JwtSource, Limits, ListenerKey,
-    ObjectName, PolicyKey, ServiceKey,
+    ObjectName, PolicyKey, ServiceKey, json,
 };
 
 /// The settings of one policy object for one target. Conflicts are already resolved: of two
 /// policies with the same target, at most one has a given field.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Policy {
     /// Key of object and target.
     pub key: PolicyKey,
@@ -53,38 +57,77 @@ pub enum PolicyTarget {
     Backend(BackendKey),
 }
 
+impl Serialize for PolicyTarget {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let mut target = |kind: &str, name: &str, key: &dyn fmt::Display| {
+            map.serialize_entry("type", kind)?;
+            map.serialize_entry(name, &key.to_string())
+        };
+        match self {
+            Self::Gateway(name) => target("Gateway", "gateway", name)?,
+            Self::ListenerSet(name) => target("ListenerSet", "listenerSet", name)?,
+            Self::Listener(key) => target("Listener", "listener", key)?,
+            Self::Route { kind, object } => {
+                target("Route", "route", &format_args!("{kind}/{object}"))?;
+            }
+            Self::Rule { kind, object, rule } => {
+                target("Rule", "route", &format_args!("{kind}/{object}"))?;
+                map.serialize_entry("rule", rule)?;
+            }
+            Self::Service(key) => target("Service", "service", key)?,
+            Self::Backend(key) => target("Backend", "backend", key)?,
+        }
+        map.end()
+    }
+}
+
 /// The settings of a policy. A field that is `None` is inherited from the next wider target.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PolicySpec {
     /// Whether and how requests are logged.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub access_log: Option<AccessLog>,
     /// Limits and timeouts, each inherited separately.
+    #[serde(skip_serializing_if = "Limits::is_empty")]
     pub limits: Limits,
     /// Sources of trusted `X-Forwarded-*` headers.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
     /// PROXY protocol from clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<ProxyProtocolIn>,
     /// Normalisation of request paths.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub path_options: Option<PathOptions>,
     /// Limit of retries to a service.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_budget: Option<RetryBudget>,
     /// Limit of the rate of retries to a service, in the place of `retry_budget`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_constraint: Option<RetryConstraint>,
     /// Outlier ejection of endpoints.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ejection: Option<Ejection>,
     /// Tokens that requests must carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub jwt: Option<JwtPolicy>,
     /// Rules on requests and claims.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub authorization: Option<AuthorizationPolicy>,
     /// The client certificate of a Gateway for backends that request one (`spec.tls.backend`), or for
     /// one backend. Two Gateways share connections to a backend only if it is the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<Certificate>,
     /// Whether the policy restricts access in a way that cannot be enforced, because it is invalid or
     /// its target is not identified: every request of the target is refused, whatever a policy of a
     /// nearer target says. Such a policy has neither `jwt` nor `authorization`.
+    #[serde(rename = "invalid", skip_serializing_if = "std::ops::Not::not")]
     pub is_invalid: bool,
     /// Where requests may carry tokens besides the places that `jwt` names, so that logs and traces
     /// hide them: those of a version of the policy that was rejected.
+    #[serde(serialize_with = "json::texts", skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<JwtSource>,
 }
 
@@ -110,20 +153,22 @@ impl PolicySpec {
 }
 
 /// The access log of a target.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AccessLog {
     /// Turns the access log off.
     pub off: bool,
     /// Format of a line.
     pub format: LogFormat,
     /// Fraction of requests to log, per million.
+    #[serde(rename = "sample", serialize_with = "json::per_million")]
     pub sample_per_million: u32,
     /// Conditions on requests to log.
     pub filter: AccessLogFilter,
 }
 
 /// Format of the access log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// One line of text per request, for people.
     Text,
@@ -132,34 +177,47 @@ pub enum LogFormat {
 }
 
 /// Conditions on requests to log: one has to hold, unless none is set.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct AccessLogFilter {
     /// Logs responses with this status code or a higher one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub status_at_least: Option<u16>,
     /// Logs requests that took at least this long.
+    #[serde(
+        serialize_with = "json::optional_duration",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub duration_at_least: Option<Duration>,
 }
 
 /// Sources of trusted `X-Forwarded-*` headers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum Trust {
     /// The number of trusted hops in front of the gateway, whatever their addresses.
+    #[serde(rename = "trustedHops")]
     Hops(NonZeroU32),
     /// Peers in these networks: address and prefix length.
+    #[serde(rename = "trustedSources", serialize_with = "json::networks")]
     Sources(Vec<(IpAddr, u8)>),
 }
 
 /// PROXY protocol from clients.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ProxyProtocolIn {
     /// Whether the header is expected.
     pub mode: ProxyProtocolMode,
     /// Networks that may send the header; empty means all.
+    #[serde(
+        serialize_with = "json::networks",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub trusted_sources: Vec<(IpAddr, u8)>,
 }
 
 /// Whether a PROXY protocol header is expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum ProxyProtocolMode {
     /// No header is read.
     Off,
@@ -170,7 +228,8 @@ pub enum ProxyProtocolMode {
 }
 
 /// Path normalisation beyond the fixed rules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PathOptions {
     /// Replaces `//` by `/`.
     pub merge_slashes: bool,
@@ -179,7 +238,7 @@ pub struct PathOptions {
 }
 
 /// How `%2F` in a path is handled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum EscapedSlash {
     /// It stays as it is, never equal to `/`.
     Keep,
@@ -188,7 +247,7 @@ pub enum EscapedSlash {
 }
 
 /// Limit of retries to a service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RetryBudget {
     /// Retries in flight, in percent of the requests in flight.
     pub percent: u32,
@@ -198,33 +257,40 @@ pub struct RetryBudget {
 
 /// Limit of the rate of retries to a service (GEP-3388). A retry that exceeds both is not made, and
 /// the client receives 503.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RetryConstraint {
     /// Retries, in percent of the requests and retries of an interval.
     pub percent: u32,
     /// How far back requests and retries are counted.
+    #[serde(serialize_with = "json::duration")]
     pub interval: Duration,
     /// The rate of retries that is always allowed.
+    #[serde(flatten)]
     pub min_rate: RetryRate,
 }
 
 /// A rate of retries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct RetryRate {
     /// Retries in the interval.
+    #[serde(rename = "minCount")]
     pub count: NonZeroU32,
     /// Length of the interval.
+    #[serde(rename = "minInterval", serialize_with = "json::duration")]
     pub interval: Duration,
 }
 
 /// Outlier ejection: when an endpoint receives no requests for a while.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Ejection {
     /// Consecutive failures that eject an endpoint.
     pub consecutive_failures: NonZeroU32,
     /// Duration of the first ejection; the n-th lasts n times as long.
+    #[serde(serialize_with = "json::duration")]
     pub base: Duration,
     /// Longest ejection, however often it is repeated.
+    #[serde(serialize_with = "json::duration")]
     pub max: Duration,
     /// Most endpoints ejected at once, in percent of the service's.
     pub max_percent: u32,

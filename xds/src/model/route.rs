@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 use super::{
     BackendKey, Filters, Hostname, HttpMatch, ListenerKey, RouteKey, ServiceKey,
-    SessionPersistence, Timeout, Transport,
+    SessionPersistence, Timeout, Transport, json,
 };
 
 /// One rule of one route object, attached to one listener.
@@ -39,6 +41,68 @@ impl Route {
     }
 }
 
+impl Serialize for Route {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self {
+            key,
+            listener,
+            hostnames,
+            created: _, // A part of the order.
+            rule,
+        } = self;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("key", key)?;
+        map.serialize_entry("listener", listener)?;
+        map.serialize_entry("protocol", rule.protocol())?;
+        if !hostnames.is_empty() {
+            map.serialize_entry("hostnames", &**hostnames)?;
+        }
+        map.serialize_entry("order", &self.order())?;
+        if let Some(name) = rule.name() {
+            map.serialize_entry("name", name)?;
+        }
+        match rule {
+            RouteRule::Http(rule) => http_rule(rule, &mut map)?,
+            RouteRule::Tls(rule) | RouteRule::Tcp(rule) | RouteRule::Udp(rule) => {
+                let L4Rule { name: _, backends } = rule;
+                map.serialize_entry("backends", backends)?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// Adds the fields of an HTTP rule, but for its name and protocol.
+fn http_rule<M: SerializeMap>(rule: &HttpRule, map: &mut M) -> Result<(), M::Error> {
+    let HttpRule {
+        name: _,
+        protocol: _,
+        matches,
+        filters,
+        backends,
+        timeouts,
+        retry,
+        session,
+    } = rule;
+    if !matches.is_empty() {
+        map.serialize_entry("matches", matches)?;
+    }
+    if !filters.is_empty() {
+        map.serialize_entry("filters", filters)?;
+    }
+    map.serialize_entry("backends", backends)?;
+    if *timeouts != Timeouts::default() {
+        map.serialize_entry("timeouts", timeouts)?;
+    }
+    if let Some(retry) = retry {
+        map.serialize_entry("retry", retry)?;
+    }
+    if let Some(session) = session {
+        map.serialize_entry("session", session)?;
+    }
+    Ok(())
+}
+
 /// A rule, by kind of route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteRule {
@@ -60,6 +124,19 @@ impl RouteRule {
         match self {
             Self::Http(rule) => rule.name.as_deref(),
             Self::Tls(rule) | Self::Tcp(rule) | Self::Udp(rule) => rule.name.as_deref(),
+        }
+    }
+
+    /// Name of the protocol, such as `HTTP`.
+    fn protocol(&self) -> &'static str {
+        match self {
+            Self::Http(rule) => match rule.protocol {
+                RequestProtocol::Http => "HTTP",
+                RequestProtocol::Grpc => "GRPC",
+            },
+            Self::Tls(_) => "TLS",
+            Self::Tcp(_) => "TCP",
+            Self::Udp(_) => "UDP",
         }
     }
 
@@ -103,7 +180,7 @@ pub struct L4Rule {
 }
 
 /// A backend's share of a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct L4Backend {
     /// The service port or backend.
     pub target: Target,
@@ -112,7 +189,7 @@ pub struct L4Backend {
 }
 
 /// The tie-break of Gateway API among equally specific matches: the smaller one wins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Order<'a> {
     /// Creation time in seconds since 1970; 0 if unknown.
     pub created: i64,
@@ -154,7 +231,8 @@ impl HttpRule {
 }
 
 /// The application protocol of a rule's requests.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum RequestProtocol {
     /// HTTP, of an HTTPRoute.
     #[default]
@@ -164,15 +242,17 @@ pub enum RequestProtocol {
 }
 
 /// A backend's share of a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RouteBackend {
     /// The service port or backend.
     pub target: Target,
     /// Share of the requests, relative to the rule's other backends; 0 gets none.
     pub weight: u32,
     /// Filters of this backend only, applied after the rule's.
+    #[serde(skip_serializing_if = "Filters::is_empty")]
     pub filters: Filters,
     /// Session persistence of this backend only, where the rule has none. Boxed: few have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<Box<SessionPersistence>>,
 }
 
@@ -195,6 +275,31 @@ pub enum Target {
         /// The referenced object: `kind/namespace/name`, and the port if set.
         reference: String,
     },
+}
+
+impl Serialize for Target {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match self {
+            Self::Service { service, port } => {
+                map.serialize_entry("type", "Service")?;
+                map.serialize_entry("service", service)?;
+                map.serialize_entry("port", port)?;
+            }
+            Self::Backend(key) => {
+                map.serialize_entry("type", "Backend")?;
+                map.serialize_entry("backend", key)?;
+            }
+            Self::Invalid { why, reference } => {
+                map.serialize_entry("type", "Invalid")?;
+                map.serialize_entry("reason", why.reason())?;
+                if !reference.is_empty() {
+                    map.serialize_entry("reference", reference)?;
+                }
+            }
+        }
+        map.end()
+    }
 }
 
 impl fmt::Display for Target {
@@ -234,21 +339,29 @@ impl InvalidBackend {
 }
 
 /// Timeouts of a rule (GEP-1742).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Timeouts {
     /// The whole request, retries included.
+    #[serde(skip_serializing_if = "Timeout::is_default")]
     pub request: Timeout,
     /// One attempt, `backendRequest` of Gateway API.
+    #[serde(skip_serializing_if = "Timeout::is_default")]
     pub backend_request: Timeout,
 }
 
 /// Retries of a rule (GEP-1731). Connection errors and resets are always retried.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Retry {
     /// Most attempts after the first.
     pub attempts: u32,
     /// Status codes that are retried.
+    #[serde(serialize_with = "json::statuses")]
     pub codes: Vec<StatusCode>,
     /// Least wait before a retry; `None` means the default.
+    #[serde(
+        serialize_with = "json::optional_duration",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub backoff: Option<Duration>,
 }

@@ -4,21 +4,34 @@ use std::fmt;
 use std::time::Duration;
 
 use http::HeaderName;
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 
+use super::json;
+
 /// Session persistence: the requests of a session go to one endpoint.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SessionPersistence {
     /// How clients return the session's token.
     pub token: SessionToken,
     /// Longest duration of a session; `None` means unlimited.
+    #[serde(
+        serialize_with = "json::optional_duration",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub absolute_timeout: Option<Duration>,
     /// Longest time between requests; `None` means unlimited.
+    #[serde(
+        serialize_with = "json::optional_duration",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub idle_timeout: Option<Duration>,
 }
 
 /// How clients return a session's token.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type")]
 pub enum SessionToken {
     /// In a cookie, set in responses.
     Cookie {
@@ -30,11 +43,16 @@ pub enum SessionToken {
         lifetime: SessionLifetime,
     },
     /// In a header of this name, set in responses.
+    #[serde(serialize_with = "header")]
     Header(HeaderName),
 }
 
+fn header<S: Serializer>(name: &HeaderName, serializer: S) -> Result<S::Ok, S::Error> {
+    json::entry("name", name.as_str(), serializer)
+}
+
 /// Lifetime of a session cookie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum SessionLifetime {
     /// Until the browser closes.
     Session,
@@ -43,7 +61,7 @@ pub enum SessionLifetime {
 }
 
 /// The value of a cookie's `Path` attribute. Build with [`CookiePath::parse`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CookiePath(String);
 
 /// A text that is not a valid [`CookiePath`].

@@ -7,6 +7,8 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use ring::digest;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 
 use super::{Hostname, ObjectName};
 
@@ -46,7 +48,20 @@ impl fmt::Debug for Der {
     }
 }
 
-/// A private key in DER (PKCS #8, PKCS #1 or SEC 1). Never shown: its `Debug` hides it.
+/// The fingerprint.
+impl Serialize for Der {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.fingerprint())
+    }
+}
+
+/// A private key in DER (PKCS #8, PKCS #1 or SEC 1). Never shown: its `Debug` hides it, and it has no
+/// JSON form, so that nothing that contains it can derive one:
+///
+/// ```compile_fail,E0277
+/// let key = xds::model::PrivateKey::new(b"secret");
+/// serde_json::to_string(&key);
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct PrivateKey(Arc<[u8]>);
 
@@ -79,6 +94,13 @@ pub struct Certificate {
     pub key: PrivateKey,
 }
 
+/// The fingerprint of the leaf certificate.
+impl Serialize for Certificate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.chain.first().serialize(serializer)
+    }
+}
+
 /// A certificate of a listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerCertificate {
@@ -100,14 +122,18 @@ impl From<Certificate> for ServerCertificate {
 }
 
 /// TLS termination at a listener.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TlsServer {
     /// The first whose names match the SNI is used, or else the first. Without any, every handshake
     /// is refused: the listener keeps its host name from less specific listeners of its port.
+    #[serde(flatten, serialize_with = "certificates")]
     pub certificates: Vec<ServerCertificate>,
     /// Whether a client certificate is requested.
+    #[serde(flatten)]
     pub client_auth: ClientAuth,
     /// Offered protocols, preferred first; empty disables ALPN.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alpn: Vec<Alpn>,
     /// The oldest accepted version.
     pub min_version: TlsVersion,
@@ -133,29 +159,36 @@ impl TlsServer {
 
 /// Whether a client certificate is requested, and which CAs are trusted. Lists of roots are never
 /// empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "clientAuth", rename_all_fields = "camelCase")]
 pub enum ClientAuth {
     /// No client certificate is requested.
     None,
     /// `AllowValidOnly`: connections without a valid certificate are rejected.
+    #[serde(rename = "AllowValidOnly")]
     Required {
         /// CA certificates that are trusted.
+        #[serde(rename = "clientRoots")]
         roots: Vec<Der>,
     },
     /// `AllowInsecureFallback`: a certificate is requested, but connections without a valid
     /// certificate are accepted.
+    #[serde(rename = "AllowInsecureFallback")]
     Optional {
         /// CA certificates that are trusted.
+        #[serde(rename = "clientRoots")]
         roots: Vec<Der>,
     },
 }
 
 /// An application protocol in ALPN (RFC 7301).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Alpn {
     /// HTTP/1.1, `http/1.1` on the wire.
+    #[serde(rename = "http/1.1")]
     Http11,
     /// HTTP/2, `h2` on the wire.
+    #[serde(rename = "h2")]
     H2,
 }
 
@@ -171,17 +204,20 @@ impl Alpn {
 }
 
 /// A version of TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum TlsVersion {
     /// TLS 1.2 (RFC 5246).
+    #[serde(rename = "1.2")]
     V12,
     /// TLS 1.3 (RFC 8446).
+    #[serde(rename = "1.3")]
     V13,
 }
 
 /// TLS to a backend. The client certificate is the Gateway's:
 /// [`PolicySpec::client_certificate`](super::PolicySpec::client_certificate).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all_fields = "camelCase")]
 pub enum BackendTls {
     /// The backend's certificate is verified.
     Verified(TlsClient),
@@ -196,19 +232,23 @@ pub enum BackendTls {
 }
 
 /// How a backend's certificate is verified.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct TlsClient {
     /// The SNI: one exact name.
     pub server_name: Hostname,
     /// Subject alternative names, one of which the certificate must have; empty means
     /// `server_name`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub identities: Vec<SubjectAltName>,
     /// CA certificates that are trusted.
+    #[serde(skip_serializing_if = "Roots::are_system")]
     pub roots: Roots,
 }
 
 /// A subject alternative name of a backend's certificate.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(untagged)]
 pub enum SubjectAltName {
     /// A DNS name; `*.` stands for names under it.
     Dns(Hostname),
@@ -217,12 +257,54 @@ pub enum SubjectAltName {
 }
 
 /// The trusted CAs of a backend's certificate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Roots {
     /// The CA certificates of the proxy's system.
     System,
     /// Only these, at least one.
     Certificates(Vec<Der>),
+}
+
+impl Roots {
+    fn are_system(&self) -> bool {
+        matches!(self, Self::System)
+    }
+}
+
+/// The fingerprints of the usable certificates, and the Secrets that they are from.
+fn certificates<S: Serializer>(
+    certificates: &[ServerCertificate],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let usable = certificates.iter().filter_map(|it| it.pair.as_ref());
+    let secrets: Vec<_> = certificates.iter().filter_map(SecretUse::of).collect();
+    let mut map = serializer.serialize_map(None)?;
+    map.serialize_entry("certificates", &usable.collect::<Vec<_>>())?;
+    if !secrets.is_empty() {
+        map.serialize_entry("secrets", &secrets)?;
+    }
+    map.end()
+}
+
+/// A Secret of a listener.
+#[derive(Serialize)]
+struct SecretUse<'a> {
+    /// `namespace/name` of the Secret.
+    secret: &'a ObjectName,
+    /// The certificate from it; `None` if it has no usable one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate: Option<&'a Certificate>,
+}
+
+impl<'a> SecretUse<'a> {
+    fn of(certificate: &'a ServerCertificate) -> Option<Self> {
+        let ServerCertificate { secret, pair } = certificate;
+        Some(Self {
+            secret: secret.as_ref()?,
+            certificate: pair.as_ref(),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -3,45 +3,52 @@
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
+use serde::Serialize;
+
 use super::{BackendProtocol, BackendTls, ServiceKey, Transport, WorkloadKey};
 
 /// A `Service` with its ports. Workloads name the services that they serve.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Service {
     /// Key of the Service.
     pub key: ServiceKey,
     /// Virtual addresses; empty for a headless Service.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vips: Vec<IpAddr>,
     /// TCP and UDP ports.
     pub ports: Vec<ServicePort>,
 }
 
 /// A port of a service. TCP and UDP each have their own numbers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ServicePort {
     /// Port number in the Service.
     pub port: NonZeroU16,
+    /// Name in the Service; empty if it is the only port.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
     /// Transport protocol of the port.
     pub transport: Transport,
-    /// Name in the Service; empty if it is the only port.
-    pub name: String,
     /// Application protocol (`appProtocol`, GEP-1911).
     pub protocol: BackendProtocol,
     /// TLS settings; always set with [`BackendProtocol::Https`] and [`BackendProtocol::H2`]. Boxed: few
     /// ports have any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Box<BackendTls>>,
 }
 
 /// One address that serves services.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Workload {
     /// Key of object and address.
     pub key: WorkloadKey,
     /// IP address of the pod.
     pub address: IpAddr,
     /// Node that it runs on, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Zone that it runs in, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
     /// Whether it receives requests.
     pub health: Health,
@@ -50,7 +57,7 @@ pub struct Workload {
 }
 
 /// Whether a workload receives requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum Health {
     /// Receives new requests.
     Ready,
@@ -61,14 +68,15 @@ pub enum Health {
 }
 
 /// A service port that a workload serves.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Serves {
     /// Key of the Service.
     pub service: ServiceKey,
     /// Port number in the Service.
     pub port: NonZeroU16,
-    /// Transport protocol of the port.
-    pub transport: Transport,
     /// Port number on the workload.
     pub target_port: NonZeroU16,
+    /// Transport protocol of the port.
+    pub transport: Transport,
 }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::PathBuf;
 
-use admin_types::dump::Dump;
+use admin_types::dump::{Dump, Version};
 use anyhow::Result;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use translate::admit::{self, UnknownFields};
 use translate::{Options, Store, translate};
-use xds::model::Model;
+use xds::model::{Model, Resources};
 
 use super::scope::restrict;
 use crate::check;
@@ -105,20 +105,27 @@ fn translate_files(config: &Config<'_>) -> Result<Dump> {
         port_offset: config.port_offset,
         ..check::options(&store)
     };
-    Ok(dump(&translate(&store, &options).model))
+    dump(&translate(&store, &options).model)
 }
 
-fn dump(model: &Model) -> Dump {
-    Dump {
-        binds: model.binds.values().map(|it| (&**it).into()).collect(),
-        listeners: model.listeners.values().map(|it| (&**it).into()).collect(),
-        routes: model.routes.values().map(|it| (&**it).into()).collect(),
-        backends: model.backends.values().map(|it| (&**it).into()).collect(),
-        workloads: model.workloads.values().map(|it| (&**it).into()).collect(),
-        services: model.services.values().map(|it| (&**it).into()).collect(),
-        policies: model.policies.values().map(|it| (&**it).into()).collect(),
-        ..Dump::default()
-    }
+/// The dump of a proxy with this configuration.
+fn dump(model: &Model) -> Result<Dump> {
+    let lists = json!({
+        "version": Version::default(),
+        "binds": list(&model.binds)?,
+        "listeners": list(&model.listeners)?,
+        "routes": list(&model.routes)?,
+        "backends": list(&model.backends)?,
+        "workloads": list(&model.workloads)?,
+        "services": list(&model.services)?,
+        "policies": list(&model.policies)?,
+    });
+    Ok(serde_json::from_value(lists)?)
+}
+
+fn list<T: Serialize>(resources: &Resources<T>) -> Result<Vec<Value>> {
+    let values = resources.iter().map(|it| serde_json::to_value(&**it));
+    Ok(values.collect::<Result<_, _>>()?)
 }
 
 /// Every resource of a dump by category and key, without runtime state.

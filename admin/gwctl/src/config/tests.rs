@@ -74,6 +74,17 @@ fn a_saved_dump_reads_back_unchanged() {
     assert_eq!(decode(&saved, "saved.json").expect("a dump"), scope.dump);
 }
 
+/// A response with every field of the model.
+const WHOLE: &str = include_str!("../../../src/endpoint/config_dump/golden/whole.json");
+
+#[test]
+fn every_field_of_a_dump_is_read() {
+    let dump = decode(WHOLE.as_bytes(), "whole.json").expect("a dump");
+    let read = serde_json::to_value(&dump).expect("JSON");
+    let whole: Value = serde_json::from_str(WHOLE).expect("JSON");
+    assert_eq!(read, whole);
+}
+
 #[test]
 fn restricting_a_dump_removes_all_other_gateways() {
     let mut both: Dump = decode(DUMP.as_bytes(), "dump.json").expect("a dump");

@@ -76,7 +76,7 @@ fn excerpt(response: &HttpResponse) -> String {
 fn provider_message(response: &HttpResponse) -> String {
     let Ok(body) = serde_json::from_slice::<Value>(&response.body) else {
         return match &response.location {
-            Some(location) => format!(" (to {})", admin_types::secret::url(&shown(location))),
+            Some(location) => format!(" (to {})", xds::secret::url(&shown(location))),
             None if response.body.is_empty() => String::new(),
             None => excerpt(response),
         };

@@ -1,7 +1,6 @@
 //! Authorization rules in a dump.
 
 use serde::{Deserialize, Serialize};
-use xds::model;
 
 /// Authorization rules of a policy, as written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,23 +23,4 @@ pub struct AuthorizationRule {
     pub name: String,
     /// CEL expression that is true for matching requests.
     pub when: String,
-}
-
-impl From<&model::AuthorizationPolicy> for Authorization {
-    fn from(policy: &model::AuthorizationPolicy) -> Self {
-        let rules = |rules: &[model::AuthorizationRule]| rules.iter().map(Into::into).collect();
-        Self {
-            deny: rules(&policy.deny),
-            allow: rules(&policy.allow),
-        }
-    }
-}
-
-impl From<&model::AuthorizationRule> for AuthorizationRule {
-    fn from(rule: &model::AuthorizationRule) -> Self {
-        Self {
-            name: rule.name.clone(),
-            when: rule.when.clone(),
-        }
-    }
 }

@@ -1,12 +1,8 @@
 //! Backends, and the endpoints of backends and services.
 
-use std::net::SocketAddr;
-
 use serde::{Deserialize, Serialize};
-use xds::model;
 
 use super::BackendTls;
-use crate::text::of_duration;
 
 /// A `Backend` or InferencePool resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,33 +23,6 @@ pub struct Backend {
     /// Resolved addresses with their state.
     #[serde(default)]
     pub endpoints: Vec<Endpoint>,
-}
-
-impl From<&model::Backend> for Backend {
-    fn from(backend: &model::Backend) -> Self {
-        Self {
-            key: backend.key.to_string(),
-            protocol: protocol(backend.protocol).to_owned(),
-            tls: backend.tls.as_ref().map(Into::into),
-            proxy_protocol: backend.proxy_protocol.map(|version| match version {
-                model::ProxyProtocolVersion::V1 => "V1".to_owned(),
-                model::ProxyProtocolVersion::V2 => "V2".to_owned(),
-            }),
-            hosts: (&backend.hosts).into(),
-            endpoints: Vec::new(),
-        }
-    }
-}
-
-/// The application protocol in the notation of the `Backend` resource.
-pub(super) fn protocol(protocol: model::BackendProtocol) -> &'static str {
-    match protocol {
-        model::BackendProtocol::Http => "HTTP",
-        model::BackendProtocol::H2c => "H2C",
-        model::BackendProtocol::Https => "HTTPS",
-        model::BackendProtocol::H2 => "H2",
-        model::BackendProtocol::Tcp => "TCP",
-    }
 }
 
 /// Configured addresses of a backend.
@@ -101,24 +70,6 @@ pub struct Picker {
     pub failure_mode: String,
 }
 
-impl From<&model::Picker> for Picker {
-    fn from(picker: &model::Picker) -> Self {
-        let members = picker.members.iter();
-        let ready = members.filter(|member| member.health == model::Health::Ready);
-        Self {
-            addresses: ready
-                .map(|member| SocketAddr::new(member.address, member.port.get()).to_string())
-                .collect(),
-            tls: picker.tls.as_ref().map(Into::into),
-            failure_mode: match picker.failure_mode {
-                model::PickerFailureMode::FailOpen => "FailOpen",
-                model::PickerFailureMode::FailClose => "FailClose",
-            }
-            .to_owned(),
-        }
-    }
-}
-
 /// A host of a static backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
@@ -128,44 +79,6 @@ pub struct Host {
     pub port: u16,
     /// Weight relative to the other hosts.
     pub weight: u32,
-}
-
-impl From<&model::Hosts> for Hosts {
-    fn from(hosts: &model::Hosts) -> Self {
-        match hosts {
-            model::Hosts::Static(hosts) => Self::Static {
-                hosts: hosts.iter().map(Into::into).collect(),
-            },
-            model::Hosts::Dns {
-                name,
-                port,
-                refresh,
-            } => Self::Dns {
-                name: name.to_string(),
-                port: port.get(),
-                refresh: refresh.map(of_duration),
-            },
-            model::Hosts::Unix { path } => Self::Unix {
-                path: path.display().to_string(),
-            },
-            model::Hosts::Pool(pool) => Self::Pool {
-                picker: pool.picker.as_ref().map(Into::into),
-            },
-        }
-    }
-}
-
-impl From<&model::Host> for Host {
-    fn from(host: &model::Host) -> Self {
-        Self {
-            host: match &host.address {
-                model::HostAddress::Ip(ip) => ip.to_string(),
-                model::HostAddress::Name(name) => name.to_string(),
-            },
-            port: host.port.get(),
-            weight: host.weight.get(),
-        }
-    }
 }
 
 /// An address of a backend or service.
@@ -194,16 +107,6 @@ pub enum EndpointHealth {
     Draining,
     /// Receives no requests at all.
     NotReady,
-}
-
-impl From<model::Health> for EndpointHealth {
-    fn from(health: model::Health) -> Self {
-        match health {
-            model::Health::Ready => Self::Ready,
-            model::Health::Draining => Self::Draining,
-            model::Health::NotReady => Self::NotReady,
-        }
-    }
 }
 
 /// Observed state of an endpoint, merged over the shards: averages are weighted by recent requests,

@@ -2,13 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
-use xds::model;
 
 use super::Target;
-use crate::secret;
-use crate::text::of_duration;
 
 /// The filters of a rule or of a backend reference.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,54 +55,11 @@ pub struct ExternalAuth {
     pub body_bytes: Option<NonZeroU32>,
 }
 
-impl From<&model::ExternalAuth> for ExternalAuth {
-    fn from(auth: &model::ExternalAuth) -> Self {
-        let names = |names: &[HeaderName]| names.iter().map(ToString::to_string).collect();
-        let (protocol, path_prefix, request_headers, response_headers) = match &auth.protocol {
-            model::ExternalAuthProtocol::Http {
-                path_prefix,
-                request_headers,
-                response_headers,
-            } => (
-                "HTTP",
-                path_prefix.to_string(),
-                names(request_headers),
-                names(response_headers),
-            ),
-            model::ExternalAuthProtocol::Grpc { request_headers } => {
-                ("GRPC", String::new(), names(request_headers), Vec::new())
-            }
-        };
-        Self {
-            target: (&auth.target).into(),
-            protocol: protocol.to_owned(),
-            path_prefix,
-            request_headers,
-            response_headers,
-            body_bytes: auth.body_bytes,
-        }
-    }
-}
-
 impl Filters {
     /// Whether no filter is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
-    }
-}
-
-impl From<&model::Filters> for Filters {
-    fn from(filters: &model::Filters) -> Self {
-        Self {
-            request_headers: filters.request_headers.as_ref().map(Into::into),
-            response_headers: filters.response_headers.as_ref().map(Into::into),
-            redirect: filters.redirect.as_ref().map(Into::into),
-            rewrite: filters.rewrite.as_ref().map(Into::into),
-            mirrors: filters.mirrors.iter().map(Into::into).collect(),
-            cors: filters.cors.as_ref().map(Into::into),
-            external_auth: filters.external_auth.iter().map(Into::into).collect(),
-        }
     }
 }
 
@@ -125,16 +78,6 @@ pub struct HeaderEdit {
     pub remove: Vec<String>,
 }
 
-impl From<&model::HeaderEdit> for HeaderEdit {
-    fn from(edit: &model::HeaderEdit) -> Self {
-        Self {
-            set: edit.set.iter().map(header_line).collect(),
-            add: edit.add.iter().map(header_line).collect(),
-            remove: edit.remove.iter().map(ToString::to_string).collect(),
-        }
-    }
-}
-
 /// A header field that an edit sets or appends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderLine {
@@ -142,14 +85,6 @@ pub struct HeaderLine {
     pub name: String,
     /// Masked where it is secret.
     pub value: String,
-}
-
-fn header_line((name, value): &(HeaderName, HeaderValue)) -> HeaderLine {
-    let value = String::from_utf8_lossy(value.as_bytes());
-    HeaderLine {
-        name: name.to_string(),
-        value: secret::header_value(name.as_str(), &value).into_owned(),
-    }
 }
 
 /// A change to a path.
@@ -160,15 +95,6 @@ pub enum PathEdit {
     ReplaceFullPath(String),
     /// Replaces the matched prefix.
     ReplacePrefixMatch(String),
-}
-
-impl From<&model::PathEdit> for PathEdit {
-    fn from(edit: &model::PathEdit) -> Self {
-        match edit {
-            model::PathEdit::Full(path) => Self::ReplaceFullPath(path.clone()),
-            model::PathEdit::PrefixMatch(path) => Self::ReplacePrefixMatch(path.clone()),
-        }
-    }
 }
 
 /// A redirect. Absent parts are those of the request.
@@ -190,22 +116,6 @@ pub struct Redirect {
     pub status: u16,
 }
 
-impl From<&model::Redirect> for Redirect {
-    fn from(redirect: &model::Redirect) -> Self {
-        let scheme = redirect.scheme.map(|scheme| match scheme {
-            model::Scheme::Http => "http".to_owned(),
-            model::Scheme::Https => "https".to_owned(),
-        });
-        Self {
-            scheme,
-            hostname: redirect.hostname.as_ref().map(ToString::to_string),
-            path: redirect.path.as_ref().map(Into::into),
-            port: redirect.port,
-            status: redirect.status.as_u16(),
-        }
-    }
-}
-
 /// A rewrite of the request target. Absent parts are kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rewrite {
@@ -217,15 +127,6 @@ pub struct Rewrite {
     pub path: Option<PathEdit>,
 }
 
-impl From<&model::Rewrite> for Rewrite {
-    fn from(rewrite: &model::Rewrite) -> Self {
-        Self {
-            hostname: rewrite.hostname.as_ref().map(ToString::to_string),
-            path: rewrite.path.as_ref().map(Into::into),
-        }
-    }
-}
-
 /// A backend that receives copies of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirror {
@@ -234,18 +135,6 @@ pub struct Mirror {
     /// Share of the requests that are copied; None for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fraction: Option<Fraction>,
-}
-
-impl From<&model::Mirror> for Mirror {
-    fn from(mirror: &model::Mirror) -> Self {
-        Self {
-            target: (&mirror.target).into(),
-            fraction: mirror.fraction.map(|fraction| Fraction {
-                numerator: fraction.numerator,
-                denominator: fraction.denominator.get(),
-            }),
-        }
-    }
 }
 
 /// `numerator` out of every `denominator`.
@@ -273,24 +162,4 @@ pub struct Cors {
     pub expose_headers: Vec<String>,
     /// How long browsers may cache a preflight response.
     pub max_age: String,
-}
-
-impl From<&model::Cors> for Cors {
-    fn from(cors: &model::Cors) -> Self {
-        Self {
-            allow_origins: cors.allow_origins.iter().map(ToString::to_string).collect(),
-            allow_credentials: cors.allow_credentials,
-            allow_methods: allowed(&cors.allow_methods),
-            allow_headers: allowed(&cors.allow_headers),
-            expose_headers: allowed(&cors.expose_headers),
-            max_age: of_duration(cors.max_age),
-        }
-    }
-}
-
-fn allowed<T: ToString>(allow: &model::Allow<T>) -> Vec<String> {
-    match allow {
-        model::Allow::Any => vec!["*".to_owned()],
-        model::Allow::Listed(list) => list.iter().map(ToString::to_string).collect(),
-    }
 }

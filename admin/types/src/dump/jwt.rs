@@ -1,12 +1,8 @@
 //! JWT authentication; keys are shown by id only, since some of them are secrets.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use xds::model;
 
 use super::Target;
-use crate::secret;
-use crate::text::of_duration;
 
 /// JSON Web Tokens that requests must or may carry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,20 +14,6 @@ pub struct Jwt {
     pub realm: Option<String>,
     /// Issuers whose tokens are accepted.
     pub providers: Vec<JwtProvider>,
-}
-
-impl From<&model::JwtPolicy> for Jwt {
-    fn from(policy: &model::JwtPolicy) -> Self {
-        Self {
-            mode: match policy.mode {
-                model::JwtMode::Strict => "Strict",
-                model::JwtMode::Optional => "Optional",
-            }
-            .to_owned(),
-            realm: policy.realm.clone(),
-            providers: policy.providers.iter().map(Into::into).collect(),
-        }
-    }
 }
 
 /// One issuer of tokens.
@@ -50,6 +32,9 @@ pub struct JwtProvider {
     /// Where tokens are read from: `header:name`, `query:name` or `cookie:name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<String>,
+    /// Prefixes of tokens in headers, of those that have one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub header_prefixes: Vec<HeaderPrefix>,
     /// Whether the token is forwarded to the backend.
     pub forward: bool,
     /// Claims forwarded as headers: claim and header.
@@ -61,6 +46,15 @@ pub struct JwtProvider {
     /// Whether tokens that never expire are accepted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_expiry: bool,
+}
+
+/// The prefix of tokens in a header.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeaderPrefix {
+    /// Name of the header.
+    pub name: String,
+    /// Text before the token, such as `Bearer `.
+    pub prefix: String,
 }
 
 /// Keys of an issuer.
@@ -90,81 +84,4 @@ pub enum JwtKeys {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cache: Option<String>,
     },
-}
-
-impl From<&model::JwtProvider> for JwtProvider {
-    fn from(provider: &model::JwtProvider) -> Self {
-        let claims = provider.claims_to_headers.iter();
-        Self {
-            name: provider.name.clone(),
-            issuer: provider.issuer.clone(),
-            audiences: provider.audiences.clone(),
-            keys: (&provider.keys).into(),
-            from: provider.from.iter().map(source).collect(),
-            forward: provider.forward == model::JwtForward::Keep,
-            claims_to_headers: claims
-                .map(|it| (it.claim.clone(), it.header.to_string()))
-                .collect(),
-            clock_skew: provider.clock_skew.map(of_duration),
-            without_expiry: provider.expiry == model::JwtExpiry::Optional,
-        }
-    }
-}
-
-impl From<&model::JwtKeys> for JwtKeys {
-    fn from(keys: &model::JwtKeys) -> Self {
-        match keys {
-            model::JwtKeys::Inline(json) => Self::Inline {
-                key_ids: key_ids(json),
-            },
-            model::JwtKeys::Remote { location, cache } => {
-                let cache = cache.map(of_duration);
-                match location {
-                    model::JwksLocation::Backend { target, path } => Self::Backend {
-                        target: target.into(),
-                        path: secret::target(path).into_owned(),
-                        cache,
-                    },
-                    model::JwksLocation::Url(url) => Self::Url {
-                        url: secret::url(url),
-                        cache,
-                    },
-                }
-            }
-        }
-    }
-}
-
-/// A place of tokens as text.
-pub(super) fn source(source: &model::JwtSource) -> String {
-    match source {
-        model::JwtSource::Header { name, .. } => format!("header:{name}"),
-        model::JwtSource::Query(name) => format!("query:{name}"),
-        model::JwtSource::Cookie(name) => format!("cookie:{name}"),
-    }
-}
-
-/// The ids of a JWKS; keys without one count as `?`.
-fn key_ids(jwks: &str) -> Vec<String> {
-    let jwks: Value = serde_json::from_str(jwks).unwrap_or_default();
-    let keys = jwks["keys"].as_array().map_or(&[][..], Vec::as_slice);
-    let id = |key: &Value| key["kid"].as_str().unwrap_or("?").to_owned();
-    keys.iter().map(id).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{JwtKeys, key_ids};
-    use xds::model;
-
-    #[test]
-    fn keys_are_shown_by_id_only() {
-        let jwks =
-            r#"{"keys": [{"kty": "oct", "kid": "a", "k": "aHVzaA"}, {"kty": "oct", "k": "x"}]}"#;
-        assert_eq!(key_ids(jwks), ["a", "?"]);
-        assert_eq!(key_ids("no JSON"), Vec::<String>::new());
-        let keys = JwtKeys::from(&model::JwtKeys::Inline(jwks.to_owned()));
-        let json = serde_json::to_string(&keys).expect("JSON");
-        assert!(!json.contains("aHVzaA"), "{json}");
-    }
 }

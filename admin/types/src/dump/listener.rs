@@ -1,7 +1,6 @@
 //! Binds and listeners.
 
 use serde::{Deserialize, Serialize};
-use xds::model;
 
 use super::{ExternalAuth, ListenerTls};
 
@@ -18,18 +17,6 @@ pub struct Bind {
     pub transport: String,
     /// `namespace/name` of its Gateway.
     pub gateway: String,
-}
-
-impl From<&model::Bind> for Bind {
-    fn from(bind: &model::Bind) -> Self {
-        Self {
-            key: bind.key.to_string(),
-            address: bind.address.to_string(),
-            port: bind.port.get(),
-            transport: bind.transport.as_str().to_owned(),
-            gateway: bind.gateway.to_string(),
-        }
-    }
 }
 
 /// A listener of a Gateway or ListenerSet.
@@ -55,27 +42,4 @@ pub struct Listener {
     /// Authorization servers that are called for each request before a rule is selected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub external_auth: Vec<ExternalAuth>,
-}
-
-impl From<&model::Listener> for Listener {
-    fn from(listener: &model::Listener) -> Self {
-        Self {
-            key: listener.key.to_string(),
-            bind: listener.bind.to_string(),
-            gateway: listener.gateway.to_string(),
-            name: listener.name.clone(),
-            hostname: listener.hostname.as_ref().map(ToString::to_string),
-            protocol: match &listener.protocol {
-                model::ListenerProtocol::Http => "HTTP",
-                model::ListenerProtocol::Https(_) => "HTTPS",
-                model::ListenerProtocol::Tls(_) => "TLS",
-                model::ListenerProtocol::TlsPassthrough => "TLSPassthrough",
-                model::ListenerProtocol::Tcp => "TCP",
-                model::ListenerProtocol::Udp => "UDP",
-            }
-            .to_owned(),
-            tls: listener.protocol.tls().map(Into::into),
-            external_auth: listener.external_auth.iter().map(Into::into).collect(),
-        }
-    }
 }

@@ -1,9 +1,6 @@
 //! Matches of HTTP rules.
 
 use serde::{Deserialize, Serialize};
-use xds::model;
-
-use crate::secret;
 
 /// A match of a rule; all of its conditions have to be met.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,47 +58,4 @@ pub enum MatchKind {
     Exact,
     /// The whole value matches a regular expression.
     RegularExpression,
-}
-
-impl From<&model::HttpMatch> for HttpMatch {
-    fn from(rule: &model::HttpMatch) -> Self {
-        let headers = rule.headers.iter();
-        let query = rule.query.iter();
-        Self {
-            path: (&rule.path).into(),
-            method: rule.method.as_ref().map(ToString::to_string),
-            headers: headers
-                .map(|it| value_match(it.name.as_str(), &it.value))
-                .collect(),
-            query: query.map(|it| value_match(&it.name, &it.value)).collect(),
-        }
-    }
-}
-
-impl From<&model::PathMatch> for PathMatch {
-    fn from(path: &model::PathMatch) -> Self {
-        let (kind, value) = match path {
-            model::PathMatch::Exact(path) => (PathKind::Exact, &**path),
-            model::PathMatch::Prefix(path) if path.is_empty() => (PathKind::PathPrefix, "/"),
-            model::PathMatch::Prefix(path) => (PathKind::PathPrefix, &**path),
-            model::PathMatch::Regex(pattern) => (PathKind::RegularExpression, pattern.as_str()),
-        };
-        Self {
-            kind,
-            value: value.to_owned(),
-        }
-    }
-}
-
-fn value_match(name: &str, value: &model::StringMatch) -> ValueMatch {
-    let (kind, value) = match value {
-        model::StringMatch::Exact(value) => (MatchKind::Exact, &**value),
-        model::StringMatch::Regex(pattern) => (MatchKind::RegularExpression, pattern.as_str()),
-    };
-    ValueMatch {
-        name: name.to_owned(),
-        kind,
-        // A rule that matches an API key contains it.
-        value: secret::header_value(name, value).into_owned(),
-    }
 }

@@ -1,7 +1,8 @@
 //! The response of `/config_dump`: the loaded configuration with the state of endpoints.
 //!
-//! It consists of flat lists whose entries reference their parent by key. The types of the model convert
-//! into these, one resource at a time, so that a dump can be streamed.
+//! It consists of flat lists whose entries reference their parent by key. The proxy writes the types of
+//! the model, one resource at a time; these are to read them. A test of `gwctl` ensures that nothing is
+//! lost between.
 
 mod about;
 mod authorization;
@@ -26,7 +27,7 @@ pub use filter::{
     Cors, ExternalAuth, Filters, Fraction, HeaderEdit, HeaderLine, Mirror, PathEdit, Redirect,
     Rewrite,
 };
-pub use jwt::{Jwt, JwtKeys, JwtProvider};
+pub use jwt::{HeaderPrefix, Jwt, JwtKeys, JwtProvider};
 pub use listener::{Bind, Listener};
 pub use matching::{HttpMatch, MatchKind, PathKind, PathMatch, ValueMatch};
 pub use policy::{
@@ -36,7 +37,7 @@ pub use policy::{
 pub use route::{
     Order, Retry, Route, RouteBackend, SessionPersistence, SessionToken, Target, Timeouts,
 };
-pub use tls::{BackendTls, ListenerTls};
+pub use tls::{BackendTls, ListenerTls, SecretUse};
 pub use workload::{Serves, Service, ServicePort, Workload};
 
 /// A complete dump, as `/config_dump` responds with it.

@@ -1,15 +1,9 @@
 //! Policies.
 
-use std::net::IpAddr;
-use std::num::{NonZeroU32, NonZeroU64};
-
 use serde::{Deserialize, Serialize};
-use xds::model;
+use xds::model::limits::{self, LimitKind};
 
-use super::jwt::source;
-use super::tls::fingerprint;
 use super::{Authorization, Jwt};
-use crate::text::{of_duration, of_timeout};
 
 /// The settings of one policy object for one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,16 +14,6 @@ pub struct Policy {
     pub target: PolicyTarget,
     /// The settings that the policy object contains.
     pub spec: PolicySpec,
-}
-
-impl From<&model::Policy> for Policy {
-    fn from(policy: &model::Policy) -> Self {
-        Self {
-            key: policy.key.to_string(),
-            target: (&policy.target).into(),
-            spec: (&policy.spec).into(),
-        }
-    }
 }
 
 /// The target of a policy.
@@ -73,35 +57,6 @@ pub enum PolicyTarget {
         /// Key of the backend: `Backend/namespace/name`.
         backend: String,
     },
-}
-
-impl From<&model::PolicyTarget> for PolicyTarget {
-    fn from(target: &model::PolicyTarget) -> Self {
-        match target {
-            model::PolicyTarget::Gateway(name) => Self::Gateway {
-                gateway: name.to_string(),
-            },
-            model::PolicyTarget::ListenerSet(name) => Self::ListenerSet {
-                listener_set: name.to_string(),
-            },
-            model::PolicyTarget::Listener(key) => Self::Listener {
-                listener: key.to_string(),
-            },
-            model::PolicyTarget::Route { kind, object } => Self::Route {
-                route: format!("{kind}/{object}"),
-            },
-            model::PolicyTarget::Rule { kind, object, rule } => Self::Rule {
-                route: format!("{kind}/{object}"),
-                rule: rule.clone(),
-            },
-            model::PolicyTarget::Service(key) => Self::Service {
-                service: key.to_string(),
-            },
-            model::PolicyTarget::Backend(key) => Self::Backend {
-                backend: key.to_string(),
-            },
-        }
-    }
 }
 
 /// The settings of a policy; absent fields are inherited from the next wider target.
@@ -151,26 +106,6 @@ pub struct PolicySpec {
     pub hidden: Vec<String>,
 }
 
-impl From<&model::PolicySpec> for PolicySpec {
-    fn from(spec: &model::PolicySpec) -> Self {
-        Self {
-            access_log: spec.access_log.as_ref().map(Into::into),
-            limits: (&spec.limits).into(),
-            trust: spec.trust.as_ref().map(Into::into),
-            proxy_protocol: spec.proxy_protocol.as_ref().map(Into::into),
-            path_options: spec.path_options.map(Into::into),
-            retry_budget: spec.retry_budget.map(Into::into),
-            retry_constraint: spec.retry_constraint.map(Into::into),
-            ejection: spec.ejection.map(Into::into),
-            jwt: spec.jwt.as_ref().map(Into::into),
-            authorization: spec.authorization.as_ref().map(Into::into),
-            client_certificate: spec.client_certificate.as_ref().and_then(fingerprint),
-            invalid: spec.is_invalid,
-            hidden: spec.hidden.iter().map(source).collect(),
-        }
-    }
-}
-
 /// Settings of the access log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -198,140 +133,27 @@ pub struct AccessLogFilter {
     pub duration_at_least: Option<String>,
 }
 
-impl From<&model::AccessLog> for AccessLog {
-    fn from(log: &model::AccessLog) -> Self {
-        Self {
-            off: log.off,
-            format: match log.format {
-                model::LogFormat::Text => "text",
-                model::LogFormat::Json => "json",
-            }
-            .to_owned(),
-            sample: f64::from(log.sample_per_million) / 1e6,
-            filter: AccessLogFilter {
-                status_at_least: log.filter.status_at_least,
-                duration_at_least: log.filter.duration_at_least.map(of_duration),
-            },
+macro_rules! limits {
+    ($($(#[$doc:meta])* $field:ident $name:literal:
+        $kind:ident, $scope:ident, $default:literal, $least:literal..=$most:literal;)*) => {
+        /// Overrides of limits; absent fields have the default, and `0s` disables a timeout.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        pub struct Limits {
+            $($(#[$doc])*
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub $field: Option<<limits::$kind as LimitKind>::Written>,)*
         }
-    }
+    };
 }
 
-/// Overrides of limits; absent fields have the default, and `0s` disables a timeout.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Limits {
-    /// Longest request line in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_line_bytes: Option<u32>,
-    /// Largest request head in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub head_bytes: Option<u32>,
-    /// Most header fields in a request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub header_fields: Option<u32>,
-    /// Largest response head in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub response_head_bytes: Option<u32>,
-    /// Most header fields in a response.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub response_header_fields: Option<u32>,
-    /// Largest request body in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub request_body_bytes: Option<u64>,
-    /// Timeout for a request's head.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub head_timeout: Option<String>,
-    /// Idle timeout of a request's body.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub body_idle_timeout: Option<String>,
-    /// Least rate of a request's body in bytes per second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub body_min_rate: Option<u32>,
-    /// Idle timeout of a response or tunnel.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stream_idle_timeout: Option<String>,
-    /// Timeout for a client that does not read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub write_idle_timeout: Option<String>,
-    /// Idle timeout between requests on a connection.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keep_alive_timeout: Option<String>,
-    /// Timeout for a response to a client that has closed its sending side.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub half_close_timeout: Option<String>,
-    /// Most requests on a connection; 0 for any number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub requests_per_connection: Option<u64>,
-    /// Maximum age of a connection.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub connection_age: Option<String>,
-    /// Timeout for connecting to a backend.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub connect_timeout: Option<String>,
-    /// Timeout from the last request byte sent to the response head.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub response_head_timeout: Option<String>,
-    /// Timeout for a client's TLS handshake.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub handshake_timeout: Option<String>,
-    /// Idle timeout of a UDP session.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub datagram_idle_timeout: Option<String>,
-    /// Most concurrent streams of an HTTP/2 client.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub http2_streams: Option<u32>,
-    /// HTTP/2 flow-control window of a client's stream, in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub http2_stream_window_bytes: Option<u32>,
-    /// HTTP/2 flow-control window of a client's connection, in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub http2_connection_window_bytes: Option<u32>,
-    /// Most connections to one service, over all shards; a shard's share is rounded up.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub upstream_connections: Option<u32>,
-    /// Most requests that wait for a connection, over all shards; a shard's share is rounded up.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub upstream_pending: Option<u32>,
-}
+xds::limits_table!(limits);
 
 impl Limits {
     /// Whether no limit is overridden.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
-    }
-}
-
-impl From<&model::Limits> for Limits {
-    fn from(limits: &model::Limits) -> Self {
-        Self {
-            request_line_bytes: limits.request_line_bytes.map(NonZeroU32::get),
-            head_bytes: limits.head_bytes.map(NonZeroU32::get),
-            header_fields: limits.header_fields.map(NonZeroU32::get),
-            response_head_bytes: limits.response_head_bytes.map(NonZeroU32::get),
-            response_header_fields: limits.response_header_fields.map(NonZeroU32::get),
-            request_body_bytes: limits.request_body_bytes.map(NonZeroU64::get),
-            head_timeout: limits.head_timeout.and_then(of_timeout),
-            body_idle_timeout: limits.body_idle_timeout.and_then(of_timeout),
-            body_min_rate: limits.body_min_rate,
-            stream_idle_timeout: limits.stream_idle_timeout.and_then(of_timeout),
-            write_idle_timeout: limits.write_idle_timeout.and_then(of_timeout),
-            keep_alive_timeout: limits.keep_alive_timeout.and_then(of_timeout),
-            half_close_timeout: limits.half_close_timeout.and_then(of_timeout),
-            requests_per_connection: limits.requests_per_connection,
-            connection_age: limits.connection_age.and_then(of_timeout),
-            connect_timeout: limits.connect_timeout.and_then(of_timeout),
-            response_head_timeout: limits.response_head_timeout.and_then(of_timeout),
-            handshake_timeout: limits.handshake_timeout.and_then(of_timeout),
-            datagram_idle_timeout: limits.datagram_idle_timeout.and_then(of_timeout),
-            http2_streams: limits.http2_streams.map(NonZeroU32::get),
-            http2_stream_window_bytes: limits.http2_stream_window_bytes.map(NonZeroU32::get),
-            http2_connection_window_bytes: limits
-                .http2_connection_window_bytes
-                .map(NonZeroU32::get),
-            upstream_connections: limits.upstream_connections.map(NonZeroU32::get),
-            upstream_pending: limits.upstream_pending.map(NonZeroU32::get),
-        }
     }
 }
 
@@ -345,15 +167,6 @@ pub enum Trust {
     TrustedSources(Vec<String>),
 }
 
-impl From<&model::Trust> for Trust {
-    fn from(trust: &model::Trust) -> Self {
-        match trust {
-            model::Trust::Hops(hops) => Self::TrustedHops(hops.get()),
-            model::Trust::Sources(networks) => Self::TrustedSources(texts(networks)),
-        }
-    }
-}
-
 /// PROXY protocol from clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -363,25 +176,6 @@ pub struct ProxyProtocol {
     /// Networks that may send the header; empty means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trusted_sources: Vec<String>,
-}
-
-impl From<&model::ProxyProtocolIn> for ProxyProtocol {
-    fn from(proxy: &model::ProxyProtocolIn) -> Self {
-        Self {
-            mode: match proxy.mode {
-                model::ProxyProtocolMode::Off => "Off",
-                model::ProxyProtocolMode::Optional => "Optional",
-                model::ProxyProtocolMode::Required => "Required",
-            }
-            .to_owned(),
-            trusted_sources: texts(&proxy.trusted_sources),
-        }
-    }
-}
-
-fn texts(networks: &[(IpAddr, u8)]) -> Vec<String> {
-    let text = |(address, length): &(IpAddr, u8)| format!("{address}/{length}");
-    networks.iter().map(text).collect()
 }
 
 /// Normalisation of request paths.
@@ -394,19 +188,6 @@ pub struct PathOptions {
     pub escaped_slash: String,
 }
 
-impl From<model::PathOptions> for PathOptions {
-    fn from(options: model::PathOptions) -> Self {
-        Self {
-            merge_slashes: options.merge_slashes,
-            escaped_slash: match options.escaped_slash {
-                model::EscapedSlash::Keep => "Keep",
-                model::EscapedSlash::Reject => "Reject",
-            }
-            .to_owned(),
-        }
-    }
-}
-
 /// Limit of retries to a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryBudget {
@@ -414,15 +195,6 @@ pub struct RetryBudget {
     pub percent: u32,
     /// Retries that are always allowed.
     pub floor: u32,
-}
-
-impl From<model::RetryBudget> for RetryBudget {
-    fn from(budget: model::RetryBudget) -> Self {
-        Self {
-            percent: budget.percent,
-            floor: budget.floor,
-        }
-    }
 }
 
 /// Limit of the rate of retries to a service.
@@ -439,17 +211,6 @@ pub struct RetryConstraint {
     pub min_interval: String,
 }
 
-impl From<model::RetryConstraint> for RetryConstraint {
-    fn from(constraint: model::RetryConstraint) -> Self {
-        Self {
-            percent: constraint.percent,
-            interval: of_duration(constraint.interval),
-            min_count: constraint.min_rate.count.get(),
-            min_interval: of_duration(constraint.min_rate.interval),
-        }
-    }
-}
-
 /// Outlier ejection of endpoints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -462,15 +223,4 @@ pub struct Ejection {
     pub max: String,
     /// Most endpoints ejected at once, in percent of the service's.
     pub max_percent: u32,
-}
-
-impl From<model::Ejection> for Ejection {
-    fn from(ejection: model::Ejection) -> Self {
-        Self {
-            consecutive_failures: ejection.consecutive_failures.get(),
-            base: of_duration(ejection.base),
-            max: of_duration(ejection.max),
-            max_percent: ejection.max_percent,
-        }
-    }
 }

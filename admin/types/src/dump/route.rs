@@ -1,10 +1,8 @@
 //! Route rules.
 
 use serde::{Deserialize, Serialize};
-use xds::model;
 
 use super::{Filters, HttpMatch};
-use crate::text::{of_duration, of_timeout};
 
 /// A rule of a route object, attached to a listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,45 +41,6 @@ pub struct Route {
     pub session: Option<SessionPersistence>,
 }
 
-impl From<&model::Route> for Route {
-    fn from(route: &model::Route) -> Self {
-        let plain = |protocol: &str, backends| Self {
-            key: route.key.to_string(),
-            listener: route.listener.to_string(),
-            protocol: protocol.to_owned(),
-            hostnames: route.hostnames.iter().map(ToString::to_string).collect(),
-            order: route.order().into(),
-            name: route.rule.name().map(str::to_owned),
-            matches: Vec::new(),
-            filters: Filters::default(),
-            backends,
-            timeouts: Timeouts::default(),
-            retry: None,
-            session: None,
-        };
-        let l4 = |rule: &model::L4Rule| rule.backends.iter().map(Into::into).collect();
-        let rule = match &route.rule {
-            model::RouteRule::Http(rule) => rule,
-            model::RouteRule::Tls(rule) => return plain("TLS", l4(rule)),
-            model::RouteRule::Tcp(rule) => return plain("TCP", l4(rule)),
-            model::RouteRule::Udp(rule) => return plain("UDP", l4(rule)),
-        };
-        let protocol = match rule.protocol {
-            model::RequestProtocol::Http => "HTTP",
-            model::RequestProtocol::Grpc => "GRPC",
-        };
-        let backends = rule.backends.iter().map(Into::into).collect();
-        Self {
-            matches: rule.matches.iter().map(Into::into).collect(),
-            filters: (&rule.filters).into(),
-            timeouts: (&rule.timeouts).into(),
-            retry: rule.retry.as_deref().map(Into::into),
-            session: rule.session.as_deref().map(Into::into),
-            ..plain(protocol, backends)
-        }
-    }
-}
-
 /// The precedence of Gateway API: the smaller one wins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
@@ -91,16 +50,6 @@ pub struct Order {
     pub object: String,
     /// Index of the rule in the route object, from 0.
     pub rule: u16,
-}
-
-impl From<model::Order<'_>> for Order {
-    fn from(order: model::Order<'_>) -> Self {
-        Self {
-            created: order.created,
-            object: order.object.to_owned(),
-            rule: order.rule,
-        }
-    }
 }
 
 /// A backend reference of a rule.
@@ -116,28 +65,6 @@ pub struct RouteBackend {
     /// Session persistence of this backend only; None for none, or for that of the rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionPersistence>,
-}
-
-impl From<&model::RouteBackend> for RouteBackend {
-    fn from(backend: &model::RouteBackend) -> Self {
-        Self {
-            target: (&backend.target).into(),
-            weight: backend.weight,
-            filters: (&backend.filters).into(),
-            session: backend.session.as_deref().map(Into::into),
-        }
-    }
-}
-
-impl From<&model::L4Backend> for RouteBackend {
-    fn from(backend: &model::L4Backend) -> Self {
-        Self {
-            target: (&backend.target).into(),
-            weight: backend.weight,
-            filters: Filters::default(),
-            session: None,
-        }
-    }
 }
 
 /// A backend that a rule or filter refers to.
@@ -166,24 +93,6 @@ pub enum Target {
     },
 }
 
-impl From<&model::Target> for Target {
-    fn from(target: &model::Target) -> Self {
-        match target {
-            model::Target::Service { service, port } => Self::Service {
-                service: service.to_string(),
-                port: *port,
-            },
-            model::Target::Backend(key) => Self::Backend {
-                backend: key.to_string(),
-            },
-            model::Target::Invalid { why, reference } => Self::Invalid {
-                reference: reference.clone(),
-                reason: why.reason().to_owned(),
-            },
-        }
-    }
-}
-
 /// Timeouts; absent ones have their default, and `0s` disables the timeout.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -204,15 +113,6 @@ impl Timeouts {
     }
 }
 
-impl From<&model::Timeouts> for Timeouts {
-    fn from(timeouts: &model::Timeouts) -> Self {
-        Self {
-            request: of_timeout(timeouts.request),
-            backend_request: of_timeout(timeouts.backend_request),
-        }
-    }
-}
-
 /// Retries of a rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -224,16 +124,6 @@ pub struct Retry {
     /// Minimum delay before a retry; None for the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff: Option<String>,
-}
-
-impl From<&model::Retry> for Retry {
-    fn from(retry: &model::Retry) -> Self {
-        Self {
-            attempts: retry.attempts,
-            codes: retry.codes.iter().map(http::StatusCode::as_u16).collect(),
-            backoff: retry.backoff.map(of_duration),
-        }
-    }
 }
 
 /// Session persistence: requests of a session go to one endpoint.
@@ -273,32 +163,4 @@ pub enum SessionToken {
 
 fn every_path() -> String {
     "/".to_owned()
-}
-
-impl From<&model::SessionPersistence> for SessionPersistence {
-    fn from(session: &model::SessionPersistence) -> Self {
-        let token = match &session.token {
-            model::SessionToken::Cookie {
-                name,
-                path,
-                lifetime,
-            } => SessionToken::Cookie {
-                name: name.clone(),
-                path: path.to_string(),
-                lifetime: match lifetime {
-                    model::SessionLifetime::Session => "Session",
-                    model::SessionLifetime::Permanent => "Permanent",
-                }
-                .to_owned(),
-            },
-            model::SessionToken::Header(name) => SessionToken::Header {
-                name: name.to_string(),
-            },
-        };
-        Self {
-            token,
-            absolute_timeout: session.absolute_timeout.map(of_duration),
-            idle_timeout: session.idle_timeout.map(of_duration),
-        }
-    }
 }

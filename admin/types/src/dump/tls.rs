@@ -1,7 +1,6 @@
 //! TLS of listeners and backends. Certificates are given by fingerprint; keys are left out.
 
 use serde::{Deserialize, Serialize};
-use xds::model;
 
 /// TLS termination of a listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -9,6 +8,9 @@ use xds::model;
 pub struct ListenerTls {
     /// Fingerprints of its certificates; details are in the dump's `certificates`.
     pub certificates: Vec<String>,
+    /// The Secrets that they are from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<SecretUse>,
     /// `None`, `AllowValidOnly` or `AllowInsecureFallback`.
     pub client_auth: String,
     /// Fingerprints of the CA certificates for client certificates.
@@ -21,30 +23,14 @@ pub struct ListenerTls {
     pub min_version: String,
 }
 
-impl From<&model::TlsServer> for ListenerTls {
-    fn from(tls: &model::TlsServer) -> Self {
-        let (client_auth, roots) = match &tls.client_auth {
-            model::ClientAuth::None => ("None", &[][..]),
-            model::ClientAuth::Required { roots } => ("AllowValidOnly", roots.as_slice()),
-            model::ClientAuth::Optional { roots } => ("AllowInsecureFallback", roots.as_slice()),
-        };
-        let certificates = tls.pairs();
-        Self {
-            certificates: certificates.filter_map(fingerprint).collect(),
-            client_auth: client_auth.to_owned(),
-            client_roots: fingerprints(roots),
-            alpn: tls
-                .alpn
-                .iter()
-                .map(|alpn| alpn.as_str().to_owned())
-                .collect(),
-            min_version: match tls.min_version {
-                model::TlsVersion::V12 => "1.2",
-                model::TlsVersion::V13 => "1.3",
-            }
-            .to_owned(),
-        }
-    }
+/// A Secret of a listener.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretUse {
+    /// `namespace/name` of the Secret.
+    pub secret: String,
+    /// Fingerprint of the certificate from it; None if it has no usable one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
 }
 
 /// TLS to a backend.
@@ -69,38 +55,4 @@ pub enum BackendTls {
     },
     /// The configuration is invalid: requests fail.
     Invalid,
-}
-
-impl From<&model::BackendTls> for BackendTls {
-    fn from(tls: &model::BackendTls) -> Self {
-        let client = match tls {
-            model::BackendTls::Verified(client) => client,
-            model::BackendTls::Unverified { server_name } => {
-                let server_name = server_name.to_string();
-                return Self::Unverified { server_name };
-            }
-            model::BackendTls::Invalid => return Self::Invalid,
-        };
-        let identity = |identity: &model::SubjectAltName| match identity {
-            model::SubjectAltName::Dns(name) => name.to_string(),
-            model::SubjectAltName::Uri(uri) => uri.clone(),
-        };
-        Self::Verified {
-            server_name: client.server_name.to_string(),
-            identities: client.identities.iter().map(identity).collect(),
-            roots: match &client.roots {
-                model::Roots::System => Vec::new(),
-                model::Roots::Certificates(roots) => fingerprints(roots),
-            },
-        }
-    }
-}
-
-/// The fingerprint of the leaf certificate of a chain.
-pub(super) fn fingerprint(certificate: &model::Certificate) -> Option<String> {
-    certificate.chain.first().map(model::Der::fingerprint)
-}
-
-fn fingerprints(certificates: &[model::Der]) -> Vec<String> {
-    certificates.iter().map(model::Der::fingerprint).collect()
 }

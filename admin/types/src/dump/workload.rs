@@ -1,9 +1,7 @@
 //! Services and the addresses that serve them.
 
 use serde::{Deserialize, Serialize};
-use xds::model;
 
-use super::backend::protocol;
 use super::{BackendTls, Endpoint, EndpointHealth};
 
 /// A Kubernetes Service with its endpoints.
@@ -38,29 +36,6 @@ pub struct ServicePort {
     pub tls: Option<BackendTls>,
 }
 
-impl From<&model::Service> for Service {
-    fn from(service: &model::Service) -> Self {
-        Self {
-            key: service.key.to_string(),
-            vips: service.vips.iter().map(ToString::to_string).collect(),
-            ports: service.ports.iter().map(Into::into).collect(),
-            endpoints: Vec::new(),
-        }
-    }
-}
-
-impl From<&model::ServicePort> for ServicePort {
-    fn from(port: &model::ServicePort) -> Self {
-        Self {
-            port: port.port.get(),
-            name: port.name.clone(),
-            transport: port.transport.as_str().to_owned(),
-            protocol: protocol(port.protocol).to_owned(),
-            tls: port.tls.as_deref().map(Into::into),
-        }
-    }
-}
-
 /// An address that serves services.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
@@ -92,28 +67,4 @@ pub struct Serves {
     pub target_port: u16,
     /// Transport protocol: `tcp` or `udp`.
     pub transport: String,
-}
-
-impl From<&model::Workload> for Workload {
-    fn from(workload: &model::Workload) -> Self {
-        Self {
-            key: workload.key.to_string(),
-            address: workload.address.to_string(),
-            node: workload.node.clone(),
-            zone: workload.zone.clone(),
-            health: workload.health.into(),
-            serves: workload.serves.iter().map(Into::into).collect(),
-        }
-    }
-}
-
-impl From<&model::Serves> for Serves {
-    fn from(serves: &model::Serves) -> Self {
-        Self {
-            service: serves.service.to_string(),
-            port: serves.port.get(),
-            target_port: serves.target_port.get(),
-            transport: serves.transport.as_str().to_owned(),
-        }
-    }
 }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use admin_types::secret;
 use ring::digest;
 use tracing::{info, warn};
 use xds::model::JwksLocation;
+use xds::secret;
 
 use super::fetch::{FetchError, Fetched};
 use crate::config::compile::RemoteKeys;

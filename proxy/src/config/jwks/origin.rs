@@ -3,13 +3,13 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use admin_types::secret;
 use http::Uri;
 use http::uri::Scheme;
 use rustls::ClientConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use xds::model::{Alpn, Hostname, JwksLocation, Target};
+use xds::secret;
 
 use super::fetch::FetchError;
 use crate::config::dns::Resolver;

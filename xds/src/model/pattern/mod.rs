@@ -18,6 +18,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 pub use budget::PatternBudget;
@@ -30,6 +31,12 @@ use matcher::{Measured, Room, Taken};
 /// texts, which are bytes: see `syntax` for the meaning of its classes.
 #[derive(Clone)]
 pub struct Pattern(Arc<Parsed>);
+
+impl Serialize for Pattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
 
 /// What a pattern is parsed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
