@@ -225,7 +225,12 @@ impl Shard {
     /// Whether connections of a bind close after their next response: on drain, because the bind
     /// was removed, or under overload.
     pub(crate) fn ends_connections(&self, bind: u32) -> bool {
-        self.draining.get() || self.pressure() >= Pressure::CloseSoon || !self.config.has_bind(bind)
+        self.needs_room() || !self.config.has_bind(bind)
+    }
+
+    /// Whether nothing may wait long for a client that has its response: on drain, or under overload.
+    pub(crate) fn needs_room(&self) -> bool {
+        self.draining.get() || self.pressure() >= Pressure::CloseSoon
     }
 
     /// The keep-alive timeout, given the configured one.
@@ -298,7 +303,7 @@ impl Shard {
             self.clients.close_idle_since(is_long_ago);
             self.half_closed.end_since(is_long_ago);
         }
-        if self.draining.get() || self.pressure() >= Pressure::CloseSoon {
+        if self.needs_room() {
             self.lingering
                 .close_since(|since| since.after(LINGER_TIMEOUT) <= self.now());
         }

@@ -13,14 +13,15 @@ pub(super) async fn drop_rest_of_request(shard: &Shard, client: &Client) {
     let Some(stream) = client.stream.as_h2().filter(|it| it.has_early_response()) else {
         return;
     };
-    let until = shard.now().after(REST_OF_REQUEST_TIMEOUT);
+    let mut until = shard.now().after(REST_OF_REQUEST_TIMEOUT);
+    let mut is_short = false;
     loop {
-        let idle = if shard.draining.get() {
-            LINGER_TIMEOUT
-        } else {
-            REST_OF_REQUEST_IDLE_TIMEOUT
-        };
-        let left = until.since(shard.now()).min(idle);
+        let now = shard.now();
+        if !is_short && shard.needs_room() {
+            is_short = true;
+            until = until.min(now.after(LINGER_TIMEOUT));
+        }
+        let left = until.since(now).min(REST_OF_REQUEST_IDLE_TIMEOUT);
         client.deadline.arm(Some(left), Expiry::Disconnect);
         if !stream.drop_bytes().await {
             return;
