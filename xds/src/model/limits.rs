@@ -14,7 +14,7 @@ use super::Timeout;
 
 /// Passes the table of limits to the macro `$then`.
 ///
-/// A row has the field's name in Rust and in JSON, its [kind](crate::model::LimitKind), the targets that
+/// A row has the field's name in Rust and in JSON, its kind (`LimitKind`), the targets that
 /// it applies to (`Socket`, `Request`, `Upstream` or `Any`), the default (0 means none), and the least and
 /// the largest number that a policy may set. Timeouts are in seconds: their largest is the longest
 /// duration in Gateway API's format, and 0 disables them.
