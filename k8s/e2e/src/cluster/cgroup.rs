@@ -124,24 +124,29 @@ impl Hierarchies {
     /// none.
     pub(crate) fn remove(&self, path: &str) -> Result<()> {
         let deadline = Instant::now() + KILL_TIMEOUT;
+        // A process that was just being started may enter, or make a cgroup, after the others were killed;
+        // and the kernel still cleans up after one that has exited.
         loop {
-            let remaining = self.processes(path);
-            if remaining.is_empty() {
-                break;
-            }
-            if Instant::now() > deadline {
-                bail!("processes {remaining:?} of {path} do not exit, although they were killed");
-            }
-            for pid in remaining.into_iter().filter_map(Pid::from_raw) {
-                // It may have exited just now.
-                let _ = kill_process(pid, Signal::KILL);
+            let removed = self.try_to_remove(path);
+            if removed.is_ok() || Instant::now() > deadline {
+                return removed;
             }
             thread::sleep(Duration::from_millis(20));
         }
-        for root in &self.roots {
-            remove_tree(&root.join(path), deadline)?;
+    }
+
+    /// Kills the processes in a cgroup and its descendants, or removes them if there are none.
+    fn try_to_remove(&self, path: &str) -> Result<()> {
+        let remaining = self.processes(path);
+        for pid in remaining.iter().copied().filter_map(Pid::from_raw) {
+            // It may have exited just now.
+            let _ = kill_process(pid, Signal::KILL);
         }
-        Ok(())
+        if !remaining.is_empty() {
+            bail!("processes {remaining:?} of {path} do not exit, although they were killed");
+        }
+        let mut roots = self.roots.iter();
+        roots.try_for_each(|root| remove_tree(&root.join(path)))
     }
 
     /// The processes in a cgroup and its descendants.
@@ -213,21 +218,15 @@ fn subfolders(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Depth first: only an empty cgroup can be removed.
-fn remove_tree(folder: &Path, deadline: Instant) -> Result<()> {
+fn remove_tree(folder: &Path) -> Result<()> {
     for child in subfolders(folder) {
-        remove_tree(&child, deadline)?;
+        remove_tree(&child)?;
     }
-    loop {
-        match fs::remove_dir(folder) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            // The kernel still cleans up after a process that has exited.
-            Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(10)),
-            Err(error) => {
-                return Err(error)
-                    .with_context(|| format!("cannot remove cgroup {}", folder.display()));
-            }
+    match fs::remove_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove cgroup {}", folder.display()))
         }
+        _ => Ok(()),
     }
 }
 
