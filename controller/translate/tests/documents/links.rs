@@ -39,6 +39,22 @@ fn a_missing_file_or_section_is_found() {
     assert_eq!(of("NO-SUCH-FILE.md"), Err("no such file"));
 }
 
+#[test]
+fn every_path_in_the_guide_for_contributors_exists() {
+    let text = read(&root().join("CONTRIBUTING.md"));
+    let (prose, _) = split(&text);
+    let code = prose
+        .iter()
+        .flat_map(|(_, line)| line.split('`').skip(1).step_by(2));
+    let crates = ["admin/", "controller/", "k8s/", "proxy/", "xds/"];
+    let paths = code.filter(|code| crates.iter().any(|name| code.starts_with(name)));
+    let paths: Vec<&str> = paths.filter(|path| !path.contains(' ')).collect();
+    assert!(paths.len() > 20, "{paths:?}");
+    for path in paths {
+        assert!(root().join(path).exists(), "CONTRIBUTING.md names {path}");
+    }
+}
+
 /// Targets of links that stay in the repository, with their lines.
 fn targets(text: &str) -> Vec<(usize, &str)> {
     let (prose, _) = split(text);
