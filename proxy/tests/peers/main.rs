@@ -16,6 +16,7 @@ mod support;
 
 mod autobahn;
 mod clients;
+mod disagreements;
 mod grpc;
 mod grpc_route;
 mod grpc_server;

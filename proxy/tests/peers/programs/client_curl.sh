@@ -1,8 +1,8 @@
 #!/bin/bash
-# curl. Arguments: the address of the gateway, its authority, the file to send, and options of curl.
+# curl, or the program that CURL names. Arguments: the address of the gateway, its authority, the file to send, and options of curl.
 base=$1 authority=$2 file=$3
 shift 3
-run() { curl --silent --show-error --max-time 60 --cacert "$authority" "$@"; }
+run() { ${CURL:-curl} --silent --show-error --max-time 60 --cacert "$authority" "$@"; }
 # Without Expect, curl writes before it reads.
 upload() { run --header 'Expect:' --data-binary "@$file" --write-out '%{http_code}' "$@"; }
 
