@@ -1,8 +1,11 @@
 //! Policies that name something that does not exist, or have parts without effect. What such a policy
 //! should protect may be open, so it is not left to its status alone: an Event, and a metric for an alert.
-//! What is too much for a minute waits for the next: a flood must not hide the mistake of another tenant.
+//! What is too much for a minute waits for the next. A flood must not hide the mistake of another tenant: a
+//! namespace leaves room for others, and those that wait take turns.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -15,10 +18,13 @@ use translate::status::{ProblemCondition, Reason, Status};
 pub(super) struct PolicyWarnings {
     reported: BTreeMap<ObjectRef, String>,
     missing: BTreeSet<ObjectRef>,
-    recent: VecDeque<Instant>,
-    /// Objects to look at again once there is room, in order, each once.
-    waiting: VecDeque<ObjectRef>,
+    /// When warnings were reported within the last [`PERIOD`], and the namespaces of their objects.
+    recent: VecDeque<(Instant, Arc<str>)>,
+    /// Objects to look at again once there is room, by namespace, in order, each once.
+    waiting: BTreeMap<Arc<str>, VecDeque<ObjectRef>>,
     is_waiting: BTreeSet<ObjectRef>,
+    /// The namespace that had the last turn among those that wait.
+    last_turn: Option<Arc<str>>,
 }
 
 /// An Event to write.
@@ -58,12 +64,14 @@ impl PolicyWarnings {
         if self.reported.get(object) == Some(&text) {
             return None;
         }
-        if self.room(now) == 0 {
+        self.forget(now);
+        if !self.has_room(&object.name.namespace) {
             self.postpone(object);
             return None;
         }
         self.reported.insert(object.clone(), text.clone());
-        self.recent.push_back(now);
+        let namespace = Arc::clone(&object.name.namespace);
+        self.recent.push_back((now, namespace));
         Some(Warning { reason, text })
     }
 
@@ -71,34 +79,70 @@ impl PolicyWarnings {
     pub(super) fn postpone(&mut self, object: &ObjectRef) {
         self.reported.remove(object);
         if self.is_waiting.insert(object.clone()) {
-            self.waiting.push_back(object.clone());
+            let namespace = Arc::clone(&object.name.namespace);
+            let line = self.waiting.entry(namespace).or_default();
+            line.push_back(object.clone());
         }
     }
 
     /// When to call [`PolicyWarnings::take_waiting`]; `None` if nothing waits.
     pub(super) fn next_at(&self, now: Instant) -> Option<Instant> {
-        self.waiting.front()?;
-        let oldest = self.recent.front().copied();
-        let is_full = self.recent.len() >= PER_PERIOD;
-        Some(oldest.filter(|_| is_full).map_or(now, |at| at + PERIOD))
+        self.waiting.first_key_value()?;
+        if self.waiting.keys().any(|it| self.has_room(it)) {
+            return Some(now);
+        }
+        let (oldest, _) = self.recent.front()?;
+        Some(*oldest + PERIOD)
     }
 
-    /// The objects to look at again now.
+    /// The objects to look at again now, at most one of each namespace.
     pub(super) fn take_waiting(&mut self, now: Instant) -> Vec<ObjectRef> {
-        let count = self.room(now).min(self.waiting.len());
-        let objects: Vec<_> = self.waiting.drain(..count).collect();
-        for object in &objects {
+        self.forget(now);
+        let mut taken = Vec::new();
+        for namespace in self.turns() {
+            if taken.len() == PER_PERIOD || !self.has_room(&namespace) {
+                continue;
+            }
+            let Some(line) = self.waiting.get_mut(&namespace) else {
+                continue;
+            };
+            taken.extend(line.pop_front());
+            if line.is_empty() {
+                self.waiting.remove(&namespace);
+            }
+            self.last_turn = Some(namespace);
+        }
+        for object in &taken {
             self.is_waiting.remove(object);
         }
-        objects
+        taken
     }
 
-    /// How many warnings may be reported now.
-    fn room(&mut self, now: Instant) -> usize {
-        while self.recent.front().is_some_and(|at| *at + PERIOD <= now) {
+    /// The namespaces that wait, that whose turn is next first.
+    fn turns(&self) -> Vec<Arc<str>> {
+        let Some(last) = &self.last_turn else {
+            return self.waiting.keys().cloned().collect();
+        };
+        let after = (Bound::Excluded(Arc::clone(last)), Bound::Unbounded);
+        let before = (Bound::Unbounded, Bound::Included(Arc::clone(last)));
+        let turns = self.waiting.range::<Arc<str>, _>(after);
+        let turns = turns.chain(self.waiting.range::<Arc<str>, _>(before));
+        turns.map(|(namespace, _)| Arc::clone(namespace)).collect()
+    }
+
+    /// Drops what is no longer recent.
+    fn forget(&mut self, now: Instant) {
+        while { self.recent.front() }.is_some_and(|(at, _)| *at + PERIOD <= now) {
             self.recent.pop_front();
         }
-        PER_PERIOD.saturating_sub(self.recent.len())
+    }
+
+    /// Whether a warning of a namespace may be reported now: each takes at most half of what others have
+    /// left, so that another one always finds room.
+    fn has_room(&self, namespace: &Arc<str>) -> bool {
+        let own = self.recent.iter().filter(|(_, it)| it == namespace);
+        let room = PER_PERIOD.saturating_sub(self.recent.len());
+        own.count() < room
     }
 
     /// Number of policies with a target that does not exist.
@@ -133,124 +177,4 @@ const PER_PERIOD: usize = 30;
 const PERIOD: Duration = Duration::from_mins(1);
 
 #[cfg(test)]
-mod tests {
-    use translate::api::TrafficPolicy;
-    use translate::status::{
-        AncestorReference, Blame, Condition, ConditionStatus, ConditionType, PolicyAncestorStatus,
-        PolicyStatus,
-    };
-    use xds::model::ObjectName;
-
-    use super::*;
-
-    fn policy(name: &str) -> ObjectRef {
-        ObjectRef::of::<TrafficPolicy>(&ObjectName::new("app", name))
-    }
-
-    fn status(reason: Reason, message: &'static str) -> Status {
-        let is_true = [Reason::Accepted, Reason::PartiallyProgrammed].contains(&reason);
-        let condition = Condition {
-            kind: ConditionType::Accepted,
-            status: if is_true {
-                ConditionStatus::True
-            } else {
-                ConditionStatus::False
-            },
-            reason,
-            message: message.into(),
-            observed_generation: 1,
-            field: None,
-            blame: Blame::Own,
-        };
-        Status::Policy(PolicyStatus {
-            ancestors: vec![PolicyAncestorStatus {
-                ancestor_ref: AncestorReference {
-                    group: String::new(),
-                    kind: "HTTPRoute".to_owned(),
-                    namespace: "app".to_owned(),
-                    name: "gone".to_owned(),
-                    section_name: None,
-                },
-                controller_name: "a/b".to_owned(),
-                conditions: vec![condition],
-            }],
-        })
-    }
-
-    #[test]
-    fn a_missing_target_is_reported_once_and_counted_until_it_exists() {
-        let (mut warnings, now) = (PolicyWarnings::default(), Instant::now());
-        let object = policy("tokens");
-        let missing = status(Reason::TargetNotFound, "HTTPRoute app/gone does not exist");
-        let warning = warnings.observe(&object, Some(&missing), now);
-        assert_eq!(warning.expect("one").reason, "TargetNotFound");
-        assert_eq!(warnings.observe(&object, Some(&missing), now), None);
-        assert_eq!(warnings.missing(), 1);
-        let accepted = status(Reason::Accepted, "the policy is valid");
-        assert_eq!(warnings.observe(&object, Some(&accepted), now), None);
-        assert_eq!(warnings.missing(), 0);
-        assert!(warnings.observe(&object, Some(&missing), now).is_some());
-        assert_eq!(warnings.observe(&object, None, now), None);
-        assert_eq!(warnings.missing(), 0);
-    }
-
-    #[test]
-    fn fields_without_effect_are_reported_and_unused_policies_are_not() {
-        let (mut warnings, now) = (PolicyWarnings::default(), Instant::now());
-        let partly = status(
-            Reason::PartiallyProgrammed,
-            "some fields have no effect here",
-        );
-        assert!(warnings.observe(&policy("a"), Some(&partly), now).is_some());
-        let unused = status(Reason::NotInUse, "the target carries no traffic");
-        assert_eq!(warnings.observe(&policy("b"), Some(&unused), now), None);
-        assert_eq!(warnings.missing(), 0);
-    }
-
-    #[test]
-    fn a_flood_of_warnings_is_limited() {
-        let (mut warnings, now) = (PolicyWarnings::default(), Instant::now());
-        let missing = status(Reason::TargetNotFound, "it does not exist");
-        let mut warn = |number: usize, now| {
-            let object = policy(&format!("p{number}"));
-            warnings.observe(&object, Some(&missing), now).is_some()
-        };
-        assert_eq!((0..100).filter(|it| warn(*it, now)).count(), PER_PERIOD);
-        assert!(!warn(99, now) && warn(99, now + PERIOD));
-        assert_eq!(warnings.missing(), 100);
-    }
-
-    #[test]
-    fn what_is_too_much_for_a_minute_is_reported_later_in_its_newest_state() {
-        let (mut warnings, mut now) = (PolicyWarnings::default(), Instant::now());
-        let missing = status(Reason::TargetNotFound, "it does not exist");
-        let accepted = status(Reason::Accepted, "the policy is valid");
-        let corrected = policy("p50");
-        assert_eq!(warnings.next_at(now), None);
-        let mut reported = BTreeSet::new();
-        for number in 0..100 {
-            let object = policy(&format!("p{number}"));
-            // Each waits once.
-            for _ in 0..3 {
-                let warning = warnings.observe(&object, Some(&missing), now);
-                reported.extend(warning.map(|_| object.clone()));
-            }
-        }
-        assert_eq!(warnings.observe(&corrected, Some(&accepted), now), None);
-        while let Some(at) = warnings.next_at(now) {
-            assert!(at == now || at == now + PERIOD);
-            now = at;
-            for object in warnings.take_waiting(now) {
-                let status = if object == corrected {
-                    &accepted
-                } else {
-                    &missing
-                };
-                let warning = warnings.observe(&object, Some(status), now);
-                reported.extend(warning.map(|_| object.clone()));
-            }
-        }
-        assert_eq!(reported.len(), 99);
-        assert!(!reported.contains(&corrected));
-    }
-}
+mod tests;

@@ -1,0 +1,151 @@
+use translate::api::TrafficPolicy;
+use translate::status::{
+    AncestorReference, Blame, Condition, ConditionStatus, ConditionType, PolicyAncestorStatus,
+    PolicyStatus,
+};
+use xds::model::ObjectName;
+
+use super::*;
+
+fn policy(name: &str) -> ObjectRef {
+    ObjectRef::of::<TrafficPolicy>(&ObjectName::new("app", name))
+}
+
+fn status(reason: Reason, message: &'static str) -> Status {
+    let is_true = [Reason::Accepted, Reason::PartiallyProgrammed].contains(&reason);
+    let condition = Condition {
+        kind: ConditionType::Accepted,
+        status: if is_true {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::False
+        },
+        reason,
+        message: message.into(),
+        observed_generation: 1,
+        field: None,
+        blame: Blame::Own,
+    };
+    Status::Policy(PolicyStatus {
+        ancestors: vec![PolicyAncestorStatus {
+            ancestor_ref: AncestorReference {
+                group: String::new(),
+                kind: "HTTPRoute".to_owned(),
+                namespace: "app".to_owned(),
+                name: "gone".to_owned(),
+                section_name: None,
+            },
+            controller_name: "a/b".to_owned(),
+            conditions: vec![condition],
+        }],
+    })
+}
+
+#[test]
+fn a_missing_target_is_reported_once_and_counted_until_it_exists() {
+    let (mut warnings, now) = (PolicyWarnings::default(), Instant::now());
+    let object = policy("tokens");
+    let missing = status(Reason::TargetNotFound, "HTTPRoute app/gone does not exist");
+    let warning = warnings.observe(&object, Some(&missing), now);
+    assert_eq!(warning.expect("one").reason, "TargetNotFound");
+    assert_eq!(warnings.observe(&object, Some(&missing), now), None);
+    assert_eq!(warnings.missing(), 1);
+    let accepted = status(Reason::Accepted, "the policy is valid");
+    assert_eq!(warnings.observe(&object, Some(&accepted), now), None);
+    assert_eq!(warnings.missing(), 0);
+    assert!(warnings.observe(&object, Some(&missing), now).is_some());
+    assert_eq!(warnings.observe(&object, None, now), None);
+    assert_eq!(warnings.missing(), 0);
+}
+
+#[test]
+fn fields_without_effect_are_reported_and_unused_policies_are_not() {
+    let (mut warnings, now) = (PolicyWarnings::default(), Instant::now());
+    let partly = status(
+        Reason::PartiallyProgrammed,
+        "some fields have no effect here",
+    );
+    assert!(warnings.observe(&policy("a"), Some(&partly), now).is_some());
+    let unused = status(Reason::NotInUse, "the target carries no traffic");
+    assert_eq!(warnings.observe(&policy("b"), Some(&unused), now), None);
+    assert_eq!(warnings.missing(), 0);
+}
+
+#[test]
+fn a_flood_of_warnings_is_limited() {
+    let (mut warnings, now) = (PolicyWarnings::default(), Instant::now());
+    let missing = status(Reason::TargetNotFound, "it does not exist");
+    let mut warn = |number: usize, now| {
+        let object = policy(&format!("p{number}"));
+        warnings.observe(&object, Some(&missing), now).is_some()
+    };
+    assert_eq!((0..100).filter(|it| warn(*it, now)).count(), PER_PERIOD / 2);
+    assert!(!warn(99, now) && warn(99, now + PERIOD));
+    assert_eq!(warnings.missing(), 100);
+}
+
+#[test]
+fn what_is_too_much_for_a_minute_is_reported_later_in_its_newest_state() {
+    let (mut warnings, mut now) = (PolicyWarnings::default(), Instant::now());
+    let missing = status(Reason::TargetNotFound, "it does not exist");
+    let accepted = status(Reason::Accepted, "the policy is valid");
+    let corrected = policy("p50");
+    assert_eq!(warnings.next_at(now), None);
+    let mut reported = BTreeSet::new();
+    for number in 0..100 {
+        let object = policy(&format!("p{number}"));
+        // Each waits once.
+        for _ in 0..3 {
+            let warning = warnings.observe(&object, Some(&missing), now);
+            reported.extend(warning.map(|_| object.clone()));
+        }
+    }
+    assert_eq!(warnings.observe(&corrected, Some(&accepted), now), None);
+    while let Some(at) = warnings.next_at(now) {
+        assert!(at == now || at == now + PERIOD);
+        now = at;
+        for object in warnings.take_waiting(now) {
+            let status = if object == corrected {
+                &accepted
+            } else {
+                &missing
+            };
+            let warning = warnings.observe(&object, Some(status), now);
+            reported.extend(warning.map(|_| object.clone()));
+        }
+    }
+    assert_eq!(reported.len(), 99);
+    assert!(!reported.contains(&corrected));
+}
+
+/// One tenant with thousands of mistakes delayed the Event about another one's open route for hours.
+#[test]
+fn a_flood_of_one_namespace_delays_no_warning_of_another() {
+    let (mut warnings, now) = (PolicyWarnings::default(), Instant::now());
+    let missing = status(Reason::TargetNotFound, "it does not exist");
+    let of = |namespace: &str, name: &str| {
+        ObjectRef::of::<TrafficPolicy>(&ObjectName::new(namespace, name))
+    };
+    for number in 0..1_000 {
+        warnings.observe(&of("noisy", &number.to_string()), Some(&missing), now);
+    }
+    for quiet in ["one", "two", "three"] {
+        let object = of(quiet, "tokens");
+        let warning = warnings.observe(&object, Some(&missing), now);
+        assert!(warning.is_some(), "{quiet} waits");
+    }
+    // Even if several make noise, whoever waits has its turn next, not after theirs.
+    for number in 0..1_000 {
+        for noisy in ["a", "noisy", "x", "z"] {
+            warnings.observe(&of(noisy, &number.to_string()), Some(&missing), now);
+        }
+    }
+    let late = of("quiet", "late");
+    warnings.postpone(&late);
+    let at = warnings.next_at(now).expect("something waits");
+    assert!(at <= now + PERIOD);
+    let taken = warnings.take_waiting(at);
+    assert!(taken.contains(&late), "{taken:?}");
+    let namespaces: BTreeSet<_> = taken.iter().map(|it| &it.name.namespace).collect();
+    assert_eq!(namespaces.len(), taken.len(), "each has one turn");
+}
