@@ -144,8 +144,8 @@ impl Follower {
     /// Lists and watches, until the kind is served differently, or a new list is needed.
     async fn follow(&mut self, resource: &ApiResource) -> Result<(), ReceiverClosed> {
         let (selector, shortened) = (self.kind.field_selector, &self.progress.shortened);
-        let heard = self.readiness.heard();
-        let mut events = Events::new(&self.client, resource, selector, shortened, heard);
+        let heard = self.readiness.heard(self.kind.id);
+        let mut events = Events::new(&self.client, resource, selector, shortened, &heard);
         if self.progress.paused_until.is_none() {
             events.resume();
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When any watch last received something from the API server: an event, a bookmark, a page of a list, or
-/// its end. Clones share it.
+/// When the watch of a kind last received something from the API server: an event, a bookmark, a page of a
+/// list, or its end. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Heard(Arc<Mutex<Instant>>);
 
@@ -23,7 +23,7 @@ impl Heard {
     }
 
     /// For how long it has not been heard.
-    pub(super) fn silence(&self) -> Duration {
+    pub(crate) fn silence(&self) -> Duration {
         self.last().elapsed()
     }
 

@@ -12,7 +12,7 @@ use super::kinds::{KindId, Kinds};
 pub struct Readiness {
     kinds: Kinds,
     states: Arc<Mutex<BTreeMap<KindId, State>>>,
-    heard: Heard,
+    heard: Arc<BTreeMap<KindId, Heard>>,
 }
 
 /// The state of a watch.
@@ -33,10 +33,11 @@ impl Readiness {
     #[must_use]
     pub fn new(kinds: Kinds) -> Self {
         let states = kinds.ids().map(|id| (id, State::Syncing(None))).collect();
+        let heard = kinds.ids().map(|id| (id, Heard::default())).collect();
         Self {
             kinds,
             states: Arc::new(Mutex::new(states)),
-            heard: Heard::default(),
+            heard: Arc::new(heard),
         }
     }
 
@@ -46,15 +47,21 @@ impl Readiness {
         &self.kinds
     }
 
-    /// When the API server was last heard.
-    pub(crate) fn heard(&self) -> &Heard {
-        &self.heard
+    /// When the watch of a kind last heard the API server.
+    pub(crate) fn heard(&self, kind: KindId) -> Heard {
+        self.heard.get(&kind).cloned().unwrap_or_default()
     }
 
-    /// For how long no watch has received anything from the API server.
+    /// For how long a watch has received nothing from the API server: the most silent of those that are
+    /// synced, since what is stale of one kind may be a grant. Before one is, the least silent of all.
     #[must_use]
     pub fn silence(&self) -> Duration {
-        self.heard.silence()
+        let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_synced = |id: &KindId| states.get(id) == Some(&State::Synced);
+        let synced = self.heard.iter().filter(|(id, _)| is_synced(id));
+        let longest = synced.map(|(_, heard)| heard.silence()).max();
+        let least = || self.heard.values().map(Heard::silence).min();
+        longest.or_else(least).unwrap_or_default()
     }
 
     /// Sets the state of a watch. Returns whether it changed.
