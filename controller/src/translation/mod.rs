@@ -2,7 +2,7 @@
 //! thread of its own (`thread`).
 //!
 //! A single change is translated immediately. While changes keep arriving, they are collected into
-//! batches (`pace`), so that the time spent on translation is bounded. Nothing is published before
+//! batches (`pace`), so that the time spent on translation is bounded, and namespaces share it (`pending`). Nothing is published before
 //! every watch is synced: a partial configuration would be a wrong one. What can be translated earlier
 //! is, so that little is left to do then.
 
@@ -12,9 +12,11 @@ mod intake;
 mod measures;
 mod oversized;
 mod pace;
+mod pending;
 mod thread;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +34,7 @@ use self::intake::Intake;
 use self::measures::Measures;
 use self::oversized::Oversized;
 use self::pace::Pace;
+use self::pending::Pending;
 use crate::deploy::ports::{Port, Ports};
 use crate::metrics::Metrics;
 use crate::outputs::Outputs;
@@ -58,6 +61,15 @@ pub struct Translation {
     wake_at: Option<Instant>,
     /// When the first pending change was received.
     oldest: Option<Instant>,
+}
+
+/// What a pass waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    /// Its time.
+    UntilDue,
+    /// Less: it is for changes of a namespace that was quiet, and does not count for the pace of others.
+    LessForQuiet,
 }
 
 /// Results for the deployer, which takes them after proxies can have theirs.
@@ -99,32 +111,39 @@ impl Translation {
     /// The main loop: collects changes into a batch, translates it, and publishes the results. Ends
     /// when the watches have ended.
     pub async fn run(mut self, mut changes: mpsc::Receiver<watch::Change>) {
-        let mut pending = Vec::new();
+        let mut received = Vec::new();
+        let mut pending = Pending::default();
         let mut batch = Batch::new();
         loop {
             let far = Instant::now() + Duration::from_hours(24);
             tokio::select! {
-                count = changes.recv_many(&mut pending, MAX_RECEIVED_PER_PASS) => if count == 0 { return },
+                count = changes.recv_many(&mut received, MAX_RECEIVED_AT_ONCE), if pending.is_empty() => {
+                    if count == 0 { return }
+                }
                 gateways = self.outputs.addresses.changed() => self.push_addresses(gateways, &mut batch),
                 () = sleep_until(self.wake_at.unwrap_or(far)) => {}
+                () = ready(()), if !pending.is_empty() => {}
             }
-            if let Some(until) = self.pace.gather_until() {
-                sleep_until(until).await;
-            }
-            while pending.len() < MAX_BATCH
-                && let Ok(change) = changes.try_recv()
-            {
-                pending.push(change);
-            }
-            for change in pending.drain(..) {
-                self.oldest.get_or_insert(change.received);
+            received.drain(..).for_each(|change| pending.push(change));
+            let is_serving = self.intake.is_complete();
+            let waited = gather(&self.pace, is_serving, &mut changes, &mut pending).await;
+            let taken = if is_serving {
+                pending.take(Instant::now())
+            } else {
+                pending.take_all()
+            };
+            let count = taken.len();
+            for change in taken {
+                let oldest = self.oldest.unwrap_or(change.received);
+                self.oldest = Some(oldest.min(change.received));
                 self.intake
                     .take(change, self.translator.store(), &mut batch);
             }
             let gateways = self.outputs.addresses.take_changed();
             self.push_addresses(gateways, &mut batch);
             self.intake.begin_batch();
-            self.translate(std::mem::take(&mut batch));
+            let took = self.translate(std::mem::take(&mut batch), waited);
+            pending.passed(count, took);
             // Yields if changes keep coming.
             tokio::task::yield_now().await;
         }
@@ -137,8 +156,8 @@ impl Translation {
         }
     }
 
-    /// Translates a batch, and publishes its results.
-    fn translate(&mut self, mut batch: Batch) {
+    /// Translates a batch, and publishes its results. Returns how long that took.
+    fn translate(&mut self, mut batch: Batch, waited: Waited) -> Duration {
         let started = Instant::now();
         let is_first = self.intake.complete();
         if !self.is_started && self.intake.is_mostly_complete() {
@@ -152,7 +171,7 @@ impl Translation {
             self.publish(delta);
             // Nobody waits for these results, so a short pause is enough.
             self.pace.passed(Instant::now(), Duration::ZERO);
-            return;
+            return Duration::ZERO;
         }
         for (series, used) in self.translator.take_budget_changes() {
             self.measures.budget(&series, used);
@@ -168,12 +187,15 @@ impl Translation {
             self.outputs.translated.send_replace(true);
         }
         let ended = Instant::now();
-        self.pace.passed(ended, ended - started);
+        if waited == Waited::UntilDue {
+            self.pace.passed(ended, ended - started);
+        }
         self.measures
             .record_pass(events, translated - started, ended - translated);
         if let Some(oldest) = self.oldest.take() {
             self.measures.lag(ended - oldest);
         }
+        ended - started
     }
 
     /// Hands over the results of a translation. Until all watches are synced, it only prepares the first
@@ -256,6 +278,35 @@ impl Translation {
     }
 }
 
+/// Collects changes until the next pass is due: at once for those of a namespace that was quiet.
+async fn gather(
+    pace: &Pace,
+    is_serving: bool,
+    changes: &mut mpsc::Receiver<watch::Change>,
+    pending: &mut Pending,
+) -> Waited {
+    loop {
+        while !pending.is_full()
+            && let Ok(change) = changes.try_recv()
+        {
+            pending.push(change);
+        }
+        let Some(until) = pace.gather_until() else {
+            return Waited::UntilDue;
+        };
+        if is_serving && pending.has_quiet(Instant::now()) {
+            return Waited::LessForQuiet;
+        }
+        tokio::select! {
+            () = sleep_until(until) => {}
+            change = changes.recv(), if !pending.is_full() => match change {
+                Some(change) => pending.push(change),
+                None => sleep_until(until).await,
+            },
+        }
+    }
+}
+
 /// Time from `now` to `at`, plus a margin: a certificate is still valid at the moment of its expiry.
 fn until(now: Timestamp, at: Timestamp) -> Duration {
     let wait = Duration::try_from(at.duration_since(now)).unwrap_or_default();
@@ -264,8 +315,6 @@ fn until(now: Timestamp, at: Timestamp) -> Duration {
 }
 
 /// Most changes received from the channel at once.
-const MAX_RECEIVED_PER_PASS: usize = 1024;
-/// Most changes in a batch, so that a flood does not delay the first ones.
-const MAX_BATCH: usize = 100_000;
+const MAX_RECEIVED_AT_ONCE: usize = 1024;
 /// Longest sleep until a certificate expires: the clock may be set meanwhile.
 const LONGEST_SLEEP: Duration = Duration::from_hours(1);

@@ -1,0 +1,252 @@
+//! Changes that wait for translation, by namespace.
+//!
+//! One tenant's thousands of changes must not delay the only one of another. So a pass takes a bounded number
+//! of changes, of each namespace in turn; and those of a namespace that was quiet are translated at once, in
+//! a pass of their own, while changes of busy ones are collected. The changes of a namespace stay in their
+//! order; between namespaces, as between kinds, there is none.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use xds::fast_hash::FastHashMap;
+
+use crate::watch::{Change, ChangeKind, Content};
+
+/// The changes that wait.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    lines: FastHashMap<Arc<str>, VecDeque<Change>>,
+    /// The namespaces that wait, in the order of their turns.
+    turns: VecDeque<Arc<str>>,
+    length: usize,
+    /// When changes of a namespace were last taken.
+    taken: FastHashMap<Arc<str>, Instant>,
+    share: Share,
+}
+
+/// How many changes a pass takes at most, so that none lasts long.
+#[derive(Debug)]
+struct Share(usize);
+
+impl Default for Share {
+    fn default() -> Self {
+        Self(FIRST)
+    }
+}
+
+impl Share {
+    /// Adapts to the time that a pass with so many changes took.
+    fn passed(&mut self, changes: usize, took: Duration) {
+        if took > LONGEST_PASS {
+            self.0 = (self.0.min(changes) / 2).max(LEAST);
+        } else if changes >= self.0 && took < LONGEST_PASS / 2 {
+            self.0 = self.0.saturating_mul(2).min(MOST);
+        }
+    }
+}
+
+impl Pending {
+    pub(super) fn push(&mut self, change: Change) {
+        let namespace = namespace(&change);
+        let line = self.lines.entry(Arc::clone(&namespace)).or_default();
+        if line.is_empty() {
+            self.turns.push_back(namespace);
+        }
+        line.push_back(change);
+        self.length += 1;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Whether no more should be received for now.
+    pub(super) fn is_full(&self) -> bool {
+        self.length >= MOST
+    }
+
+    /// Whether changes of a namespace wait that was quiet.
+    pub(super) fn has_quiet(&self, now: Instant) -> bool {
+        self.turns.iter().any(|it| self.is_quiet(it, now))
+    }
+
+    fn is_quiet(&self, namespace: &Arc<str>, now: Instant) -> bool {
+        let taken = self.taken.get(namespace);
+        taken.is_none_or(|at| now.saturating_duration_since(*at) >= QUIET)
+    }
+
+    /// All of them, while nothing is served.
+    pub(super) fn take_all(&mut self) -> Vec<Change> {
+        let all = std::mem::take(self);
+        self.share = all.share;
+        let mut lines = all.lines;
+        let turns = all.turns.into_iter();
+        turns.filter_map(|it| lines.remove(&it)).flatten().collect()
+    }
+
+    /// The changes of the next pass: of namespaces that were quiet, or else of all.
+    pub(super) fn take(&mut self, now: Instant) -> Vec<Change> {
+        self.forget(now);
+        let only_quiet = self.has_quiet(now);
+        let (mut turns, mut later) = (VecDeque::new(), VecDeque::new());
+        for namespace in std::mem::take(&mut self.turns) {
+            if only_quiet && !self.is_quiet(&namespace, now) {
+                later.push_back(namespace);
+            } else {
+                turns.push_back(namespace);
+            }
+        }
+        let mut taken = Vec::new();
+        while taken.len() < self.share.0
+            && let Some(namespace) = turns.pop_front()
+        {
+            let Some(line) = self.lines.get_mut(&namespace) else {
+                continue;
+            };
+            taken.extend(line.pop_front());
+            self.taken.insert(Arc::clone(&namespace), now);
+            if line.is_empty() {
+                self.lines.remove(&namespace);
+            } else {
+                turns.push_back(namespace);
+            }
+        }
+        // Those that had no turn come before those that had one.
+        self.turns = later;
+        self.turns.append(&mut turns);
+        self.length -= taken.len();
+        taken
+    }
+
+    /// Records how long a pass with so many changes took.
+    pub(super) fn passed(&mut self, changes: usize, took: Duration) {
+        self.share.passed(changes, took);
+    }
+
+    /// Drops what tells no more than a missing entry.
+    fn forget(&mut self, now: Instant) {
+        self.taken
+            .retain(|_, at| now.saturating_duration_since(*at) < QUIET);
+    }
+}
+
+/// The namespace of a change; empty for what concerns the cluster.
+fn namespace(change: &Change) -> Arc<str> {
+    match &change.what {
+        ChangeKind::Upsert(_, Content::Class { .. } | Content::Release(_))
+        | ChangeKind::Absent
+        | ChangeKind::Synced => "".into(),
+        ChangeKind::Upsert(name, _) | ChangeKind::Replace(name, _) | ChangeKind::Delete(name) => {
+            Arc::clone(&name.namespace)
+        }
+    }
+}
+
+/// A namespace without a change for so long was quiet.
+const QUIET: Duration = Duration::from_millis(500);
+/// Longest time of a pass that is aimed at: what a change of a quiet namespace waits for.
+const LONGEST_PASS: Duration = Duration::from_millis(20);
+/// Changes of a pass: at first, at least, and at most, which is also how many wait.
+const FIRST: usize = 1_024;
+const LEAST: usize = 16;
+const MOST: usize = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use xds::model::ObjectName;
+
+    use super::*;
+    use crate::watch::Kinds;
+
+    fn change(namespace: &str, name: usize) -> Change {
+        let kind = Kinds::new(&[]).ids().next().expect("a kind");
+        Change {
+            kind,
+            received: Instant::now(),
+            what: ChangeKind::Delete(ObjectName::new(namespace, &name.to_string())),
+        }
+    }
+
+    fn names(changes: &[Change]) -> Vec<String> {
+        let names = changes.iter().map(|change| match &change.what {
+            ChangeKind::Delete(name) => name.to_string(),
+            _ => String::new(),
+        });
+        names.collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_quiet_namespace_waits_for_no_busy_one() {
+        let mut pending = Pending::default();
+        for number in 0..FIRST * 3 {
+            pending.push(change("busy", number));
+        }
+        assert_eq!(pending.take(Instant::now()).len(), FIRST);
+        assert!(!pending.has_quiet(Instant::now()));
+        pending.push(change("quiet", 1));
+        pending.push(change("quiet", 2));
+        assert!(pending.has_quiet(Instant::now()));
+        let taken = pending.take(Instant::now());
+        assert_eq!(
+            names(&taken),
+            ["quiet/1", "quiet/2"],
+            "and none of the busy one"
+        );
+        // It is busy itself now, and has its turns.
+        pending.push(change("quiet", 3));
+        let taken = names(&pending.take(Instant::now()));
+        assert_eq!(taken.len(), FIRST);
+        assert!(
+            taken[..2].contains(&"quiet/3".to_owned()),
+            "{:?}",
+            &taken[..2]
+        );
+        tokio::time::advance(QUIET).await;
+        pending.push(change("quiet", 4));
+        assert!(pending.has_quiet(Instant::now()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_of_a_namespace_stay_in_order_and_none_is_lost() {
+        let mut pending = Pending::default();
+        let mut expected = [0; 3];
+        for number in 0..FIRST * 4 {
+            pending.push(change(&(number % 3).to_string(), number / 3));
+        }
+        let mut taken = 0;
+        while !pending.is_empty() {
+            for name in names(&pending.take(Instant::now())) {
+                let (namespace, number) = name.split_once('/').expect("both");
+                let next = &mut expected[namespace.parse::<usize>().expect("a number")];
+                assert_eq!(number.parse::<usize>(), Ok(*next));
+                *next += 1;
+                taken += 1;
+            }
+        }
+        assert_eq!(taken, FIRST * 4);
+        for number in 0..5 {
+            pending.push(change("a", number));
+        }
+        assert_eq!(pending.take_all().len(), 5);
+        assert!(pending.is_empty());
+    }
+
+    #[test]
+    fn long_passes_become_smaller_and_short_ones_larger() {
+        let mut share = Share::default();
+        share.passed(FIRST, LONGEST_PASS * 10);
+        assert_eq!(share.0, FIRST / 2);
+        for _ in 0..20 {
+            share.passed(share.0, LONGEST_PASS * 10);
+        }
+        assert_eq!(share.0, LEAST);
+        share.passed(1, Duration::ZERO);
+        assert_eq!(share.0, LEAST, "it did not need more");
+        for _ in 0..20 {
+            share.passed(share.0, Duration::ZERO);
+        }
+        assert_eq!(share.0, MOST);
+    }
+}
