@@ -283,7 +283,12 @@ impl Applier {
         };
         let generation = found.metadata.generation.unwrap_or(0);
         let pods = PodCounts::of(new.kind, &found.data, generation);
-        Ok((!pods.are_ready()).then(|| format!("{new} is ready: {pods}")))
+        let old = within_deadline(self.api(child).get_opt(&child.name.name)).await?;
+        let Some(old) = old else {
+            return Ok(None);
+        };
+        let old = PodCounts::of(child.kind, &old.data, 0);
+        Ok((!pods.can_replace(old)).then(|| format!("{new} is ready: {pods}")))
     }
 
     /// Deletes the workload that the Gateway with this UID had under another class.

@@ -11,6 +11,8 @@ use super::child::ChildKind;
 pub(super) struct PodCounts {
     wanted: u64,
     available: u64,
+    /// Pods of any version that serve.
+    serving: u64,
 }
 
 impl PodCounts {
@@ -27,15 +29,19 @@ impl PodCounts {
             let wanted = object["spec"]["replicas"].as_u64().unwrap_or(1);
             (wanted, "availableReplicas", "updatedReplicas")
         };
-        let available = count(available).min(count(updated));
+        let serving = count(available);
+        let available = serving.min(count(updated));
         Self {
             wanted,
+            serving,
             available: if is_current { available } else { 0 },
         }
     }
 
-    pub(super) fn are_ready(self) -> bool {
-        self.available >= self.wanted
+    /// Whether the pods can take the place of an old workload's: all of them are ready, or as many as serve
+    /// there. With a broken node, a DaemonSet never has all.
+    pub(super) fn can_replace(self, old: Self) -> bool {
+        self.available >= self.wanted.min(old.serving.max(1))
     }
 }
 
@@ -91,7 +97,11 @@ mod tests {
             ),
         ] {
             let counts = PodCounts::of(kind, &object, 3);
-            let text = if counts.are_ready() {
+            let old = PodCounts {
+                serving: u64::MAX,
+                ..counts
+            };
+            let text = if counts.can_replace(old) {
                 "ready".to_owned()
             } else {
                 counts.to_string()

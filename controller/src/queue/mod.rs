@@ -67,6 +67,8 @@ struct QueueEntry {
     streak: u32,
     /// Failed attempts since the last success, and the time of the first.
     failures: Option<(u32, Instant)>,
+    /// Attempts in a row that are not finished.
+    unfinished: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -311,6 +313,7 @@ impl QueueEntry {
         now: Instant,
         again: bool,
     ) -> (Option<(Instant, Wait)>, bool) {
+        let unfinished = std::mem::take(&mut self.unfinished);
         match outcome {
             Outcome::Unchanged => {
                 self.failures = None;
@@ -324,7 +327,9 @@ impl QueueEntry {
             Outcome::Unfinished => {
                 self.failures = None;
                 self.not_before = Some(now + SPACING);
-                (Some((now + UNFINISHED_PAUSE, Wait::Backoff)), again)
+                let pause = exponential(UNFINISHED_PAUSE, unfinished).min(MAX_UNFINISHED_PAUSE);
+                self.unfinished = unfinished.saturating_add(1);
+                (Some((now + pause, Wait::Backoff)), again)
             }
             Outcome::Conflict { is_known: true } => {
                 self.not_before = Some(now + SPACING);
@@ -381,8 +386,10 @@ const FAILURE_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause of an object that fails: 5 min, unless it changes. A thousand of them then cause
 /// three or four attempts a second.
 const MAX_FAILURE_PAUSE: Duration = Duration::from_mins(5);
-/// Interval of attempts at an object that waits for something in the cluster: 5 s.
+/// First interval of attempts at an object that waits for something in the cluster: 5 s, doubled with each.
 const UNFINISHED_PAUSE: Duration = Duration::from_secs(5);
+/// Longest such interval: 1 min. What it waits for may never come, as with a broken node.
+const MAX_UNFINISHED_PAUSE: Duration = Duration::from_mins(1);
 /// Different objects in a row at which the API server fails before all wait for [`SPACING`]: 8, as
 /// many as are in flight. That limits the requests to an API server that fails at everything to 16 a
 /// second, and delays an object that it would accept by half a second.

@@ -233,6 +233,27 @@ fn what_is_unfinished_is_tried_again_after_five_seconds() {
     queue.done(&route("a"), Outcome::Unfinished, start);
     assert_eq!(queue.next(start), NextAction::At(after(start, 5_000)));
     assert_eq!(queue.failing(), 0);
+    // What it waits for may never come: the intervals grow, up to a minute.
+    let mut now = start;
+    for expected in [5, 10, 20, 40, 60, 60] {
+        let NextAction::At(at) = queue.next(now) else {
+            panic!("it waits");
+        };
+        assert_eq!(at - now, Duration::from_secs(expected));
+        now = at;
+        take(&mut queue, &route("a"), now);
+        queue.done(&route("a"), Outcome::Unfinished, now);
+    }
+    // Something else begins with the first one again.
+    let NextAction::At(at) = queue.next(now) else {
+        panic!("it waits");
+    };
+    take(&mut queue, &route("a"), at);
+    queue.done(&route("a"), Outcome::Unchanged, at);
+    queue.push(&route("a"), at);
+    take(&mut queue, &route("a"), at);
+    queue.done(&route("a"), Outcome::Unfinished, at);
+    assert_eq!(queue.next(at), NextAction::At(at + Duration::from_secs(5)));
 }
 
 #[tokio::test]

@@ -295,12 +295,22 @@ async fn parameters_of_a_class_apply_to_its_gateways() {
         panic!("{:?}", scene.deployment())
     };
     assert!(why.contains("GatewayParameters infra/nodes does not exist"));
+    // By now its attempts are minutes apart; what corrects them is followed at once all the same.
+    sleep(Duration::from_secs(700)).await;
     let spec = json!({"replicas": 3});
     let all = &scene.outputs.parameters;
     all.set(&parameters, Some(Arc::new(spec)));
     settle().await;
-    let deployment = scene.server.get(DEPLOYMENT).expect("a Deployment");
-    assert_eq!(deployment["spec"]["replicas"], 3);
+    let replicas =
+        || scene.server.get(DEPLOYMENT).expect("a Deployment")["spec"]["replicas"].clone();
+    assert_eq!(replicas(), 3);
+    class.set(&String::new(), Some(Err("a typo".into())));
+    sleep(Duration::from_secs(700)).await;
+    let other = ObjectName::new("infra", "others");
+    all.set(&other, Some(Arc::new(json!({"replicas": 4}))));
+    class.set(&String::new(), Some(Ok(other)));
+    settle().await;
+    assert_eq!(replicas(), 4);
 }
 
 #[tokio::test(start_paused = true)]

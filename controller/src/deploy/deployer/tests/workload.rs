@@ -19,7 +19,9 @@ async fn a_new_kind_of_workload_replaces_the_old_one_once_it_is_ready() {
     scene.want_with(&json!({"workload": "DaemonSet"}));
     sleep(Duration::from_secs(700)).await;
     let mut daemon_set = scene.server.get(DAEMON_SET).expect("a DaemonSet");
-    assert!(scene.server.get(DEPLOYMENT).is_some(), "its pods serve");
+    let mut deployment = scene.server.get(DEPLOYMENT).expect("its pods serve");
+    deployment["status"] = json!({"availableReplicas": 2});
+    scene.server.put(DEPLOYMENT, deployment);
     let why =
         "Deployment infra/edge is deleted once DaemonSet infra/edge is ready: 0 of 1 pods are";
     let expected = Some(Deployment::Unfinished(why.to_owned()));
@@ -29,7 +31,7 @@ async fn a_new_kind_of_workload_replaces_the_old_one_once_it_is_ready() {
         "updatedNumberScheduled": 2,
     });
     scene.server.put(DAEMON_SET, daemon_set);
-    sleep(Duration::from_secs(6)).await;
+    sleep(Duration::from_secs(61)).await;
     assert!(scene.server.get(DEPLOYMENT).is_none());
     assert_eq!(scene.deployment(), Some(Deployment::Done));
     // Deleted parameters change nothing.
@@ -37,6 +39,35 @@ async fn a_new_kind_of_workload_replaces_the_old_one_once_it_is_ready() {
     scene.outputs.parameters.set(&parameters, None);
     sleep(Duration::from_secs(700)).await;
     assert_eq!(scene.writes(), before);
+}
+
+/// A DaemonSet never has all of its pods ready then.
+#[tokio::test(start_paused = true)]
+async fn a_broken_node_does_not_keep_the_old_workload_for_ever() {
+    let scene = Scene::begin().await;
+    let mut deployment = scene.server.get(DEPLOYMENT).expect("a Deployment");
+    deployment["status"] = json!({"availableReplicas": 2});
+    scene.server.put(DEPLOYMENT, deployment);
+    scene.want_with(&json!({"workload": "DaemonSet"}));
+    settle().await;
+    let mut daemon_set = scene.server.get(DAEMON_SET).expect("a DaemonSet");
+    let mut with = |available: u32| {
+        daemon_set["status"] = json!({
+            "observedGeneration": 1, "desiredNumberScheduled": 3, "numberAvailable": available,
+            "updatedNumberScheduled": 3,
+        });
+        scene.server.put(DAEMON_SET, daemon_set.clone());
+    };
+    with(1);
+    sleep(Duration::from_secs(700)).await;
+    assert!(
+        scene.server.get(DEPLOYMENT).is_some(),
+        "more would be lost than is there"
+    );
+    with(2);
+    sleep(Duration::from_secs(61)).await;
+    assert!(scene.server.get(DEPLOYMENT).is_none());
+    assert_eq!(scene.deployment(), Some(Deployment::Done));
 }
 
 /// Such a Gateway serves on with the workload that its last valid parameters made.
