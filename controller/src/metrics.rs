@@ -35,9 +35,11 @@ impl Metrics {
         });
     }
 
-    /// Registers the gauge of classes that other installations serve.
+    /// Registers the gauges of classes that other installations serve, and of those that cannot be claimed.
     pub fn register_claims(&self, outputs: Arc<Outputs>) {
+        let unclaimed = UnclaimedClasses(Arc::clone(&outputs));
         self.register(|registry| {
+            registry.register_collector(Box::new(unclaimed));
             registry.register_collector(Box::new(ForeignClasses(outputs)));
         });
     }
@@ -70,6 +72,22 @@ impl Collector for Leader {
         let gauge = ConstGauge::new(i64::from(self.0.is_leader()));
         let help = "1 on the replica that is the leader";
         let encoder = encoder.encode_descriptor("leader", help, None, MetricType::Gauge)?;
+        gauge.encode(encoder)
+    }
+}
+
+/// The number of classes whose claim cannot be written.
+#[derive(Debug)]
+struct UnclaimedClasses(Arc<Outputs>);
+
+impl Collector for UnclaimedClasses {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let count = self.0.claims.unclaimed_count();
+        let gauge = ConstGauge::new(i64::try_from(count).unwrap_or(i64::MAX));
+        let help =
+            "GatewayClasses whose claim cannot be written, so that nothing of them is deployed";
+        let encoder =
+            encoder.encode_descriptor("unclaimed_classes", help, None, MetricType::Gauge)?;
         gauge.encode(encoder)
     }
 }

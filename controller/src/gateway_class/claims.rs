@@ -179,16 +179,16 @@ impl Claims {
         self.report_change(is_decided);
     }
 
-    /// Records that the claim of a class cannot be written.
-    pub(crate) fn failed(&self, class: &str, why: &str) {
+    /// Records that the claim of a class cannot be written. Returns its UID if that is news.
+    pub(crate) fn failed(&self, class: &str, why: &str) -> Option<String> {
         let mut known = self.known();
-        let Some(state) = known.classes.get_mut(class) else {
-            return;
-        };
+        let state = known.classes.get_mut(class)?;
         let is_news = !state.is_held && state.failure.as_deref() != Some(why);
         state.failure = Some(why.to_owned());
+        let uid = state.observed.uid.clone();
         drop(known);
         self.report_change(is_news);
+        is_news.then_some(uid)
     }
 
     fn report_change(&self, is_decisive: bool) {
@@ -261,6 +261,14 @@ impl Claims {
     #[must_use]
     pub fn are_shared(&self) -> bool {
         !self.foreign().is_empty()
+    }
+
+    /// The number of classes of ours whose claim cannot be written, so that nothing of them is deployed.
+    #[must_use]
+    pub fn unclaimed_count(&self) -> usize {
+        let known = self.known();
+        let unclaimed = |it: &&ClassState| !it.is_held && it.failure.is_some();
+        known.classes.values().filter(unclaimed).count()
     }
 
     /// The number of classes of other installations.

@@ -145,7 +145,16 @@ async fn claim(context: Context, due: DueClaim) -> bool {
         error = failure,
         "cannot write the claim on a GatewayClass; retrying. Until it is written, its Gateways are not deployed"
     );
-    claims.failed(class, &failure);
+    if let Some(uid) = claims.failed(class, &failure) {
+        let note = format!(
+            "nothing of this class is deployed: its claim cannot be written, and is tried again every few seconds: \
+             {}",
+            failure
+                .get(..failure.floor_char_boundary(EVENT_BYTES))
+                .unwrap_or_default()
+        );
+        publish(&context, (class, uid), "CannotBeClaimed", note).await;
+    }
     false
 }
 
@@ -158,31 +167,38 @@ async fn report(context: Context, foreign: ForeignClass) {
         holder,
         "another installation of this controller serves a GatewayClass; its Gateways and routes are left alone"
     );
+    let note = format!(
+        "{holder} serves this class, so {own} does not: uninstall one of them, or install it with values \
+         gatewayClass.name and gatewayClass.controllerName of its own"
+    );
+    let of = (class.as_str(), uid.clone());
+    publish(&context, of, "ClaimedByAnotherInstallation", note).await;
+}
+
+/// Publishes an Event about a class, by name and UID.
+async fn publish(context: &Context, (class, uid): (&str, String), reason: &str, note: String) {
     let reporter = Reporter {
         controller: context.args.controller_name.clone(),
         instance: Some(context.args.pod_name.clone()),
     };
     let event = Event {
         type_: EventType::Warning,
-        reason: "ClaimedByAnotherInstallation".to_owned(),
-        note: Some(format!(
-            "{holder} serves this class, so {own} does not: uninstall one of them, or install it with values \
-             gatewayClass.name and gatewayClass.controllerName of its own"
-        )),
+        reason: reason.to_owned(),
+        note: Some(note),
         action: "Claim".to_owned(),
         secondary: None,
     };
     let reference = ObjectReference {
         api_version: Some(format!("{GATEWAY_GROUP}/v1")),
         kind: Some(CLASS_KIND.to_owned()),
-        name: Some(class.clone()),
-        uid: Some(uid.clone()),
+        name: Some(class.to_owned()),
+        uid: Some(uid),
         ..ObjectReference::default()
     };
     let recorder = Recorder::new(context.client.clone(), reporter);
     let published = timeout(REQUEST, recorder.publish(&event, &reference)).await;
     if !matches!(published, Ok(Ok(()))) {
-        debug!(class, "an event was dropped");
+        debug!(class, reason, "an event was dropped");
     }
 }
 
@@ -221,6 +237,8 @@ const FIELD_MANAGER: &str = "gateway-controller";
 const RETRY: Duration = Duration::from_secs(2);
 /// Timeout of a request.
 const REQUEST: Duration = Duration::from_secs(10);
+/// Most bytes of an error in an Event, whose note may have 1024.
+const EVENT_BYTES: usize = 800;
 const NO_RESPONSE: &str = "no response from the API server";
 
 #[cfg(test)]

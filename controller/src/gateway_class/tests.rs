@@ -282,6 +282,13 @@ async fn a_class_that_cannot_be_claimed_does_not_stop_the_others() {
     assert_eq!(claims.undecided("gateway"), None);
     let why = claims.undecided("bad").expect("it is not claimed");
     assert!(why.contains("injected fault"), "{why}");
+    // The metric counts it, and an Event of the class tells, once.
+    assert_eq!(claims.unclaimed_count(), 1);
+    let events = |server: &ApiServer| {
+        let writes = server.writes().into_iter();
+        writes.filter(|it| it.uri.contains("/events")).count()
+    };
+    assert_eq!(events(&server), 1);
     // It is tried again, and less and less often.
     pass(LONG, &mut running).await;
     let writes = server.writes().into_iter();
@@ -290,6 +297,7 @@ async fn a_class_that_cannot_be_claimed_does_not_stop_the_others() {
     server.accept_all();
     pass(Duration::from_secs(30), &mut running).await;
     assert_eq!(claims.undecided("bad"), None);
+    assert_eq!((claims.unclaimed_count(), events(&server)), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]

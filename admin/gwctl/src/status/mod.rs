@@ -12,6 +12,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
@@ -167,11 +168,14 @@ impl<'a> ReferringObjects<'a> {
         let controller = controller.and_then(Value::as_str).unwrap_or_default();
         Ok(Class::Present {
             controller: controller.to_owned(),
+            is_claimed: class.annotations().contains_key(CLAIMED_BY),
             conditions: Object::new("GatewayClass", &class).conditions().to_vec(),
         })
     }
 }
 
+/// The annotation of a class that an installation of our controller serves.
+const CLAIMED_BY: &str = "gateway-system.io/claimed-by";
 const CLASS: Kind = Kind::of_gateway_api("GatewayClass", "gatewayclasses");
 const LISTENER_SET: [Kind; 1] = [Kind::of_gateway_api("ListenerSet", "listenersets")];
 /// Kinds of routes, the newest version first.

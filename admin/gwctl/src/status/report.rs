@@ -28,6 +28,8 @@ pub(super) enum Class {
     Missing,
     Present {
         controller: String,
+        /// Whether an installation of our controller has claimed it.
+        is_claimed: bool,
         conditions: Vec<Condition>,
     },
 }
@@ -153,11 +155,16 @@ impl Report {
             Some(Class::Missing) => self.problems.push(format!(
                 "GatewayClass {name} does not exist: is the controller installed, and is the name right?"
             )),
-            Some(Class::Present { conditions, .. }) => {
+            Some(Class::Present {
+                conditions,
+                is_claimed,
+                ..
+            }) => {
                 let found = problems(conditions);
                 let found = found.iter().filter(|it| it.kind == "Accepted");
-                self.problems
-                    .extend(found.map(|it| format!("GatewayClass {name}: {}", it.text())));
+                let claim = if *is_claimed { "" } else { NOT_CLAIMED };
+                let found = found.map(|it| format!("GatewayClass {name}: {}{claim}", it.text()));
+                self.problems.extend(found);
             }
             None => {}
         }
@@ -318,3 +325,7 @@ fn limited_to(parent: &ParentRef) -> Option<String> {
     let port = parent.port.map(|it| it.to_string());
     parent.section_name.clone().or(port)
 }
+
+/// Follows the problem of a class without a claim: its controller does not run, or cannot write the claim.
+const NOT_CLAIMED: &str = "; no installation has claimed the class: if the controller runs, an Event of the class, \
+     CannotBeClaimed, says why";
