@@ -200,11 +200,13 @@ impl Objects {
             &versions.duplicate_replacements().collect::<Vec<_>>(),
         );
         let is_duplicated = versions.locations.len() > 1;
-        let is_fail_closed = now.is_some_and(|location| location.object().is_none());
+        let beside = versions.beside_rejected.as_deref();
+        let closes = beside.is_some_and(kinds::refuses_all);
+        let is_fail_closed = closes || now.is_some_and(|location| location.object().is_none());
         let (is_kept, is_gone) = (versions.kept.is_some(), versions.locations.is_empty());
         set_membership(&mut self.duplicated, reference, is_duplicated);
         set_membership(&mut self.fail_closed, reference, is_fail_closed);
-        set_membership(&mut self.kept, reference, is_kept);
+        set_membership(&mut self.kept, reference, is_kept && !closes);
         if is_gone && !is_kept {
             self.by_name.remove(id);
             changed.lost.extend(before.map(|before| before.file));

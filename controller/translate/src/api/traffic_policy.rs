@@ -35,6 +35,8 @@ pub enum PolicyStanding {
 pub struct RejectedPolicy {
     /// The ways in which it may restrict access, at least one.
     pub restricts: Restrictions,
+    /// Those of them that it names, if maybe with a typo; an unknown field is none.
+    pub names: Restrictions,
     /// Where it reads tokens from.
     pub token_sources: Vec<JwtFromSpec>,
 }
@@ -51,6 +53,22 @@ impl Restrictions {
     #[must_use]
     pub fn any(self) -> bool {
         self.jwt || self.authorization
+    }
+
+    /// Those that others lack.
+    pub(crate) fn beyond(self, others: Self) -> Self {
+        Self {
+            jwt: self.jwt && !others.jwt,
+            authorization: self.authorization && !others.authorization,
+        }
+    }
+
+    /// Those of both.
+    pub(crate) fn and(self, others: Self) -> Self {
+        Self {
+            jwt: self.jwt || others.jwt,
+            authorization: self.authorization || others.authorization,
+        }
     }
 }
 

@@ -332,6 +332,58 @@ fn a_rejected_jwt_policy_denies_every_request() {
     assert_eq!(in_force(&configuration), []);
 }
 
+/// It was open until a restart of the controller, and closed from then on.
+#[test]
+fn a_rejected_version_that_would_protect_closes_what_the_version_before_left_open() {
+    let mut configuration = Configuration::default();
+    let header = policy("x").replace("    - {kind: nonsense}\n", "");
+    let (header, _) = header.split_once("  jwt:").expect("it has one");
+    let mut standing = |fields: &str| {
+        let text = format!("{header}  {fields}\n");
+        load(&mut configuration, &[("a.yaml", &text)]);
+        let store: Store = configuration.in_force().collect();
+        let policies = store.traffic_policies.values();
+        let standings = policies.map(|policy| match &policy.standing {
+            PolicyStanding::Admitted => ("admitted", policy.spec.target_refs.len()),
+            PolicyStanding::Kept(_) => ("kept", policy.spec.target_refs.len()),
+            PolicyStanding::Rejected(_) => ("rejected", policy.spec.target_refs.len()),
+        });
+        standings.collect::<Vec<_>>()
+    };
+    let open = "limits: {connectTimeout: 3s}";
+    let valid = standing(open);
+    let [("admitted", targets)] = valid[..] else {
+        panic!("{valid:?}");
+    };
+    // A mistake in what restricts nothing keeps the version before.
+    assert_eq!(
+        standing("limits: {connectTimeout: soon}"),
+        [("admitted", targets)]
+    );
+    for restricting in [
+        "jwt: {providers: none}",
+        "authorisation: {}",
+        "authorization: {allow: x}",
+    ] {
+        assert_eq!(
+            standing(restricting),
+            [("rejected", targets)],
+            "{restricting}"
+        );
+        assert_eq!(standing(open), [("admitted", targets)]);
+    }
+    // One that restricts access as much as the rejected one stays.
+    assert_eq!(
+        standing("authorization: {deny: [{when: \"true\"}]}"),
+        [("admitted", targets)]
+    );
+    assert_eq!(
+        standing("authorization: {deny: none}"),
+        [("admitted", targets)]
+    );
+    assert_eq!(standing("jwt: {providers: none}"), [("rejected", targets)]);
+}
+
 #[test]
 fn a_kept_policy_knows_where_rejected_versions_read_tokens_from() {
     let mut configuration = Configuration::default();

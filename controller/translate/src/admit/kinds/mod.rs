@@ -34,8 +34,9 @@ use super::suggest;
 use super::typed;
 use crate::api::{
     Backend, BackendTlsPolicy, ClusterTrustBundle, ConfigMap, EndpointSlice, Gateway, GrpcRoute,
-    HttpRoute, InferencePool, ListenerSet, Namespace, Pod, ReferenceGrant, Resource, Secret,
-    Service, TcpRoute, TlsRoute, TrafficPolicy, UdpRoute, XBackend, XBackendTrafficPolicy,
+    HttpRoute, InferencePool, ListenerSet, Namespace, Pod, PolicyStanding, ReferenceGrant,
+    Resource, Secret, Service, TcpRoute, TlsRoute, TrafficPolicy, UdpRoute, XBackend,
+    XBackendTrafficPolicy,
 };
 use crate::store::Object;
 
@@ -177,6 +178,14 @@ pub fn kept_beside(kept: &Object, rejected: &Object) -> Option<Object> {
         }
         _ => None,
     }
+}
+
+/// Whether an object stands in for a policy without a valid version, and refuses every request.
+pub(super) fn refuses_all(object: &Object) -> bool {
+    let Object::TrafficPolicy(policy) = object else {
+        return false;
+    };
+    matches!(policy.standing, PolicyStanding::Rejected(_))
 }
 
 /// Whether an unknown field is inside one of `fields`, or probably a typo of one.

@@ -40,9 +40,14 @@ impl Admissible for TrafficPolicy {
     /// far as possible; an unidentifiable one has no name, and means the whole namespace.
     fn fail_closed(name: &ObjectName, written: &Value) -> Option<Self> {
         let spec = written.get("spec").and_then(Value::as_object);
+        let names = |field| spec.is_some_and(|spec| may_have(spec, field, false));
+        let names = Restrictions {
+            jwt: names(JWT),
+            authorization: names(AUTHORIZATION),
+        };
         let restricts = Restrictions {
             jwt: spec.is_none_or(|spec| may_have(spec, JWT, true)),
-            authorization: spec.is_some_and(|spec| may_have(spec, AUTHORIZATION, false)),
+            ..names
         };
         restricts.any().then(|| Self {
             metadata: presumed_metadata(name, written),
@@ -52,6 +57,7 @@ impl Admissible for TrafficPolicy {
             },
             standing: PolicyStanding::Rejected(RejectedPolicy {
                 restricts,
+                names,
                 token_sources: spec.map(presumed_token_sources).unwrap_or_default(),
             }),
         })
@@ -67,6 +73,7 @@ impl Admissible for TrafficPolicy {
             },
             standing: PolicyStanding::Rejected(RejectedPolicy {
                 restricts,
+                names: restricts,
                 token_sources: self.token_sources(),
             }),
         })
@@ -82,6 +89,9 @@ impl Admissible for TrafficPolicy {
             // The latest version says most truly what the policy is about.
             PolicyStanding::Rejected(_) => return Some(rejected.clone()),
         };
+        if later.names.beyond(self.restrictions()).any() {
+            return Some(self.closed_for(rejected, later));
+        }
         // Versions may be rejected in turn, and clients send their tokens where any of them says.
         if later.token_sources.iter().all(|it| known.contains(it)) {
             return None;
@@ -124,6 +134,36 @@ impl Admissible for TrafficPolicy {
                 });
             }
         });
+    }
+}
+
+impl TrafficPolicy {
+    /// What stands in for this version while a rejected one wants to restrict access in a way that this one
+    /// does not: its targets are to be protected, and would be open. The same stands in for a policy that
+    /// had no version before, so a controller that restarts changes nothing.
+    fn closed_for(&self, rejected: &Self, later: &RejectedPolicy) -> Self {
+        let mut target_refs = rejected.spec.target_refs.clone();
+        // What this version protects stays closed too, and so does what the later one may mean.
+        if self.restrictions().any() || target_refs.is_empty() {
+            let own = self.spec.target_refs.iter();
+            let own = own.filter(|it| !rejected.spec.target_refs.contains(it));
+            target_refs.extend(own.cloned());
+        }
+        let mut token_sources = later.token_sources.clone();
+        token_sources.extend(self.token_sources());
+        token_sources.truncate(MAX_TOKEN_SOURCES);
+        Self {
+            metadata: rejected.metadata.clone(),
+            spec: TrafficPolicySpec {
+                target_refs,
+                ..TrafficPolicySpec::default()
+            },
+            standing: PolicyStanding::Rejected(RejectedPolicy {
+                restricts: later.restricts.and(self.restrictions()),
+                names: later.names,
+                token_sources,
+            }),
+        }
     }
 }
 
