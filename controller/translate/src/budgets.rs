@@ -126,6 +126,83 @@ budgets! {
         raised_by: "nobody",
         why: "half of what the controller accepts of a proxy: one that reports more could not reconnect",
     };
+    /// TrafficPolicies of a Gateway, each at each of its targets.
+    GatewayPolicies = Definition {
+        name: "gateway_policies",
+        counts: "TrafficPolicies in effect at a Gateway, each for each of its targets",
+        unit: Unit::Count,
+        default: 16_384,
+        cap: 16_384,
+        condition: "newest policies `Accepted=False`; those with `jwt` or `authorization` refuse every request of \
+                    their targets (503)",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "a policy for each of 5 000 routes, three times over; each is a resource of its own at every proxy",
+    };
+    /// Bytes of the TrafficPolicies of a Gateway in wire form.
+    GatewayPolicyBytes = Definition {
+        name: "gateway_policy_bytes",
+        counts: "bytes of these policies",
+        unit: Unit::Bytes,
+        default: 32 * MIB,
+        cap: 32 * MIB,
+        condition: "newest policies `Accepted=False`; those with `jwt` or `authorization` refuse every request of \
+                    their targets (503)",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "half of what routes have; a policy takes some 300 bytes, and 2 KiB with keys of its own",
+    };
+    /// Backends of a Gateway.
+    GatewayBackends = Definition {
+        name: "gateway_backends",
+        counts: "Backends, XBackends and InferencePools that routes of a Gateway use",
+        unit: Unit::Count,
+        default: 8_192,
+        cap: 8_192,
+        condition: "newest ones `Accepted=False`; requests to them get status 500",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "for each, every shard of a proxy keeps endpoints and connections, and resolves names",
+    };
+    /// Bytes of the Backends of a Gateway in wire form.
+    GatewayBackendBytes = Definition {
+        name: "gateway_backend_bytes",
+        counts: "bytes of these backends",
+        unit: Unit::Bytes,
+        default: 16 * MIB,
+        cap: 16 * MIB,
+        condition: "newest ones `Accepted=False`; requests to them get status 500",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "2 KiB for each of them, which is one with a CA certificate",
+    };
+    /// Services of a Gateway and their endpoints.
+    GatewayEndpoints = Definition {
+        name: "gateway_endpoints",
+        counts: "Services that routes of a Gateway use, and their endpoints, each for each of its ports",
+        unit: Unit::Count,
+        default: 131_072,
+        cap: 131_072,
+        condition: "newest Services are not sent, and requests to them get status 500; the controller's log and \
+                    `gateway_controller_services_with_refused_endpoints` tell",
+        reason: None,
+        raised_by: "nobody",
+        why: "four Services as large as one may be, or 40 000 with two endpoints; Kubernetes has 150 000 pods in a \
+              cluster",
+    };
+    /// Bytes of the Services of a Gateway and their endpoints in wire form.
+    GatewayEndpointBytes = Definition {
+        name: "gateway_endpoint_bytes",
+        counts: "bytes of these Services and endpoints",
+        unit: Unit::Bytes,
+        default: 64 * MIB,
+        cap: 64 * MIB,
+        condition: "newest Services are not sent, and requests to them get status 500; the controller's log and \
+                    `gateway_controller_services_with_refused_endpoints` tell",
+        reason: None,
+        raised_by: "nobody",
+        why: "512 bytes for each endpoint, which takes some 200; a Service with a CA certificate takes 2 KiB",
+    };
     /// Bytes of one compiled regular expression.
     ExpressionBytes = Definition {
         name: "expression_bytes",
@@ -313,6 +390,12 @@ impl Limits {
             Budget::ViewResources,
             Budget::ViewBytes,
             Budget::ViewReport,
+            Budget::GatewayPolicies,
+            Budget::GatewayPolicyBytes,
+            Budget::GatewayBackends,
+            Budget::GatewayBackendBytes,
+            Budget::GatewayEndpoints,
+            Budget::GatewayEndpointBytes,
             Budget::ResourceBytes,
             Budget::GatewayExpressionBytes,
             Budget::GatewayPorts,
@@ -386,37 +469,4 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn every_budget_has_a_name_of_its_own_and_a_default_within_its_cap() {
-        let names: BTreeSet<&str> = Budget::ALL.iter().map(|it| it.definition().name).collect();
-        assert_eq!(names.len(), Budget::ALL.len());
-        for budget in Budget::ALL {
-            let definition = budget.definition();
-            assert!(definition.default <= definition.cap, "{budget}");
-            let is_fixed = definition.default == definition.cap;
-            assert_eq!(is_fixed, definition.raised_by == "nobody", "{budget}");
-        }
-    }
-
-    #[test]
-    fn a_limit_is_at_most_its_cap() {
-        let limits = Limits::default().with(Budget::RouteRules, u64::MAX);
-        assert_eq!(limits, Limits::default());
-        let limits = limits.with(Budget::RouteRules, 2);
-        assert_eq!(limits.of(Budget::RouteRules), 2);
-        assert_eq!(limits.of(Budget::ResourceBytes), MIB);
-    }
-
-    #[test]
-    fn numbers_are_written_with_their_unit() {
-        assert_eq!(Unit::Bytes.text(2 * MIB), "2 MiB");
-        assert_eq!(Unit::Bytes.text(MIB + KIB), "1025 KiB");
-        assert_eq!(Unit::Bytes.text(7), "7 bytes");
-        assert_eq!(Unit::Count.text(4_096), "4096");
-    }
-}
+mod tests;

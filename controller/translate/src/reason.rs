@@ -24,7 +24,7 @@ pub enum Reason {
     DefaultGateway,
     /// Not in Gateway API, as its condition.
     DeploymentFailed,
-    /// Not in Gateway API: the routes of a Gateway exceed its budget.
+    /// Not in Gateway API: what a Gateway carries exceeds its budget.
     GatewayFull,
     HostnameConflict,
     IncompatibleFilters,

@@ -1,6 +1,7 @@
 //! What exceeds a budget is refused, and the table of budgets in the guide for operators is right.
 
 mod endpoints;
+mod rooms;
 mod support;
 
 use std::collections::BTreeSet;

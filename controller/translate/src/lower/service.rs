@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
+use xds::encode;
 use xds::model::{
     BackendProtocol, Health, ObjectName, Serves, Service, ServiceKey, ServicePort, Transport,
     Workload, WorkloadKey,
@@ -86,6 +87,36 @@ fn oldest<'a>(
 fn endpoints(service: &Service, slice: &EndpointSlice) -> u64 {
     let ports = served(service, slice).count().max(1);
     (slice.endpoints.len() as u64).saturating_mul(ports as u64)
+}
+
+/// What it takes of a Gateway's room for Services: one and its endpoints, and bytes, which are estimated for
+/// endpoints.
+pub(crate) fn cost(reader: &Reader<'_>, name: &ObjectName, object: &api::Service) -> [u64; 2] {
+    let service = service(reader, ServiceKey::new(name), object);
+    let (mut number, mut bytes) = (0, 0);
+    for slice_name in reader.slices(name) {
+        let Some(slice) = reader.object::<EndpointSlice>(slice_name) else {
+            continue;
+        };
+        number += endpoints(&service, slice);
+        let ports = served(&service, slice).count().max(1);
+        let of_ports = ports * (name.namespace.len() + name.name.len() + SERVES_BYTES);
+        let key = slice_name.namespace.len() + slice_name.name.len();
+        let each = slice.endpoints.iter().map(|endpoint| {
+            let texts = [&endpoint.node_name, &endpoint.zone].into_iter().flatten();
+            let texts: usize = texts.map(String::len).sum();
+            (key + texts + of_ports + WORKLOAD_BYTES) as u64
+        });
+        bytes += each.sum::<u64>();
+    }
+    // Those beyond the limit of a Service are not sent.
+    let limit = reader.options().budgets.of(Budget::ServiceEndpoints);
+    if number > limit {
+        bytes = bytes / number * limit;
+        number = limit;
+    }
+    let own = encode::resource(&service.into()).len() as u64;
+    [number + 1, bytes + own]
 }
 
 fn service(reader: &Reader<'_>, key: ServiceKey, object: &api::Service) -> Service {
@@ -221,3 +252,8 @@ fn preference(health: Health) -> u8 {
         Health::NotReady => 2,
     }
 }
+
+/// Bytes of an endpoint as it is sent, besides names: address, health, and the kind in its key.
+const WORKLOAD_BYTES: usize = 64;
+/// Bytes of a port that it serves, besides the name of the Service.
+const SERVES_BYTES: usize = 24;

@@ -50,6 +50,8 @@ pub(crate) struct ClaimedPolicy {
     pub(crate) lost: Vec<Problem>,
     /// That the settings are too large to be sent, so that the target refuses every request.
     pub(crate) too_large: Option<Problem>,
+    /// Whether these settings refuse every request, as those of an older policy do.
+    pub(crate) is_closed_by_older: bool,
 }
 
 impl ClaimedPolicy {
@@ -57,8 +59,7 @@ impl ClaimedPolicy {
     /// bytes: proxies would not get them, and allow everything. Other settings that are too large are
     /// left to their sender.
     pub(crate) fn check_size(&mut self, name: &ObjectName, target: &PolicyTarget, limit: u64) {
-        let is_restricting = self.spec.jwt.is_some() || self.spec.authorization.is_some();
-        if !is_restricting {
+        if self.spec.jwt.is_none() && self.spec.authorization.is_none() {
             return;
         }
         let bytes = xds::encode::resource(&self.at(name, target).into()).len();
@@ -71,6 +72,23 @@ impl ClaimedPolicy {
         );
         self.too_large = Some(Problem::new(Reason::UnsupportedValue, "spec", message));
         self.spec = Arc::new(self.spec.refusing_all());
+    }
+
+    /// Whether the settings restrict access.
+    pub(crate) fn is_restricting(&self) -> bool {
+        let Self { spec, .. } = self;
+        spec.is_invalid || spec.jwt.is_some() || spec.authorization.is_some()
+    }
+
+    /// What refuses every request of the target in the place of these settings, at Gateways that have no room
+    /// for them. It has a key of its own, since other Gateways may have the settings.
+    pub(crate) fn closing(&self, name: &ObjectName, target: &PolicyTarget) -> Policy {
+        let at = format!("closed/{}", target_key(target));
+        Policy {
+            key: PolicyKey::new(api::TrafficPolicy::KIND, name, &at),
+            target: target.clone(),
+            spec: self.spec.refusing_all(),
+        }
     }
 
     /// The settings as proxies get them.
@@ -128,6 +146,7 @@ pub(crate) fn assign_fields(
 ) -> BTreeMap<ClaimRank, ClaimedPolicy> {
     let mut owners = HashMap::new();
     let mut settled: BTreeMap<ClaimRank, ClaimedPolicy> = BTreeMap::new();
+    let mut is_closed = false;
     for (rank, spec) in claims {
         let (phase, _, name) = rank;
         let is_dispensable = match phase {
@@ -138,7 +157,10 @@ pub(crate) fn assign_fields(
             }
         };
         if !is_dispensable {
-            settled.insert(rank.clone(), leave(name, spec, &mut owners));
+            let mut left = leave(name, spec, &mut owners);
+            left.is_closed_by_older = is_closed && spec.is_invalid;
+            is_closed |= spec.is_invalid;
+            settled.insert(rank.clone(), left);
         }
     }
     settled
@@ -170,6 +192,7 @@ fn leave<'a>(
         spec: left,
         lost,
         too_large: None,
+        is_closed_by_older: false,
     }
 }
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{Condition, ConditionType, Conditions, Reason};
 use crate::lower::backend::LoweredBackend;
+use crate::problem::Problem;
 
 /// The status of a `Backend`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
@@ -15,12 +16,14 @@ pub struct BackendStatus {
 }
 
 impl BackendStatus {
-    pub(crate) fn of(generation: i64, backend: &LoweredBackend) -> Self {
+    /// Of a backend in this generation. `no_room` says that Gateways have no room for it.
+    pub(crate) fn of(generation: i64, backend: &LoweredBackend, no_room: Option<&Problem>) -> Self {
         let conditions = Conditions::of(generation);
         let kind = ConditionType::Accepted;
-        let conditions = match &*backend.lowered {
-            Ok(_) => conditions.normal(kind, Reason::Accepted, "the backend is valid"),
-            Err(problem) => conditions.abnormal(kind, slice::from_ref(problem)),
+        let conditions = match (&*backend.lowered, no_room) {
+            (Ok(_), Some(problem)) => conditions.abnormal(kind, slice::from_ref(problem)),
+            (Ok(_), None) => conditions.normal(kind, Reason::Accepted, "the backend is valid"),
+            (Err(problem), _) => conditions.abnormal(kind, slice::from_ref(problem)),
         };
         let expired = &backend.expiries.expired;
         let conditions = conditions.abnormal(ConditionType::CertificateExpired, expired);

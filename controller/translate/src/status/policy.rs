@@ -183,21 +183,18 @@ impl PolicyStatus {
 }
 
 impl PolicyStatus {
-    /// Of an XBackend of this generation that these Gateways send something to, apart from those that
-    /// its BackendTLSPolicy leaves out.
+    /// Of an XBackend of this generation that these Gateways send something to. `why_not` says why one of them
+    /// cannot reach it.
     pub(crate) fn of_x_backend(
         generation: i64,
         backend: &LoweredXBackend,
-        (gateways, left_out): (&[ObjectName], Option<&LeftOutByTls<'_>>),
+        (gateways, why_not): (&[ObjectName], &dyn Fn(&ObjectName) -> Option<Problem>),
         controller_name: &str,
     ) -> Self {
-        let ancestors = gateways.iter().map(|gateway| {
-            let left_out = left_out.and_then(|it| it.problem(gateway, "the backend"));
-            PolicyAncestorStatus {
-                ancestor_ref: AncestorReference::gateway(gateway),
-                controller_name: controller_name.to_owned(),
-                conditions: backend_conditions(generation, backend, left_out),
-            }
+        let ancestors = gateways.iter().map(|gateway| PolicyAncestorStatus {
+            ancestor_ref: AncestorReference::gateway(gateway),
+            controller_name: controller_name.to_owned(),
+            conditions: backend_conditions(generation, backend, why_not(gateway)),
         });
         Self {
             ancestors: ancestors.collect(),
@@ -260,6 +257,9 @@ fn attached(conditions: Conditions, target: &TargetOutcome<'_>) -> Conditions {
             let effect = match refusal {
                 None => "the policy has an effect",
                 Some(_) if target.refuses_all => "every request of the target is refused",
+                Some(problem) if problem.reason == Reason::GatewayFull => {
+                    "the policy has an effect at other Gateways"
+                }
                 Some(_) => "only the policy's access restrictions have an effect",
             };
             conditions.normal(Type::Attached, Reason::Attached, effect)

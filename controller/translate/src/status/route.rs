@@ -5,7 +5,7 @@ use std::slice;
 use serde::Serialize;
 use xds::model::ObjectName;
 
-use super::{Condition, ConditionStatus, ConditionType as Type, Conditions, LeftOutByTls, Reason};
+use super::{Condition, ConditionStatus, ConditionType as Type, Conditions, Reason};
 use crate::api::{Gateway, InferencePool, ParentReference, Resource as _};
 use crate::lower::route::ResolvedRoute;
 use crate::problem::{self, Problem};
@@ -50,12 +50,12 @@ impl RouteStatus {
 }
 
 impl RouteStatus {
-    /// The status of an InferencePool, whose parents are the Gateways that send requests to it, apart
-    /// from those that the BackendTLSPolicy of its endpoint picker leaves out.
+    /// The status of an InferencePool, whose parents are the Gateways that send requests to it. `why_not` says
+    /// why one of them cannot reach it.
     pub(crate) fn of_pool(
         pool: &InferencePool,
         refs: &[Problem],
-        (gateways, left_out): (&[ObjectName], Option<&LeftOutByTls<'_>>),
+        (gateways, why_not): (&[ObjectName], &dyn Fn(&ObjectName) -> Option<Problem>),
         controller_name: &str,
     ) -> Self {
         let parents = gateways.iter().map(|gateway| RouteParentStatus {
@@ -68,10 +68,7 @@ impl RouteStatus {
                 port: None,
             },
             controller_name: controller_name.to_owned(),
-            conditions: {
-                let left_out = left_out.and_then(|it| it.problem(gateway, "the pool"));
-                pool_conditions(pool, refs, left_out.as_ref())
-            },
+            conditions: pool_conditions(pool, refs, why_not(gateway).as_ref()),
         });
         Self {
             parents: parents.collect(),

@@ -13,6 +13,7 @@ use xds::model::{
     SessionPersistence, Transport,
 };
 
+use super::rooms::Rooms;
 use super::views::{RouteRank, ViewCosts};
 use crate::resolve::policy::ClaimRank;
 use crate::resolve::socket::SocketRank;
@@ -49,6 +50,8 @@ pub(crate) struct Claims {
     pub(crate) policies: ClaimTable<Arc<PolicyTarget>, ClaimRank, Arc<PolicySpec>>,
     /// Routes at Gateways, with what they add to the views.
     pub(crate) views: ViewCosts,
+    /// Policies, backends and Services at Gateways, with what they add to the views.
+    pub(crate) rooms: Rooms,
 }
 
 /// Claims of one kind. Keys without claims are not kept.
@@ -127,5 +130,6 @@ impl Claims {
             && self.expressions.is_empty()
             && self.policies.is_empty()
             && self.views.is_empty()
+            && self.rooms.is_empty()
     }
 }

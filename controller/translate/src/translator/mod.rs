@@ -46,6 +46,7 @@ mod fair_share;
 mod ledger;
 mod outcome;
 mod registry;
+mod rooms;
 mod take_once;
 mod unit;
 mod units;

@@ -16,8 +16,8 @@ use super::outcome::Outcome;
 use super::units::{
     AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit,
     BackendTrafficEffectUnit, BackendTrafficTargetUnit, BackendTrafficUnit, BackendUnit,
-    BackendUseUnit, CarriedUnit, EffectUnit, ExpressionsUnit, GatewayPropertiesUnit,
-    GatewayStatusUnit, GatewayUnit, ListenersUnit, PickerUnit, PolicyUnit, PoolUnit,
+    BackendUseUnit, CarriedUnit, CostUnit, EffectUnit, ExpressionsUnit, GatewayPropertiesUnit,
+    GatewayStatusUnit, GatewayUnit, ListenersUnit, PickerUnit, PolicyUnit, PoolUnit, RoomUnit,
     RouteConflictsUnit, RouteSessionsUnit, RouteUnit, ServiceUnit, SetStatusUnit, SocketUnit,
     TargetUnit, TokensUnit, ViewUnit, XBackendUnit,
 };
@@ -345,6 +345,10 @@ units! {
     TokensUnit in tokens;
     /// The Gateways that ask the endpoint picker of an InferencePool.
     PickerUnit in pickers;
+    /// What a policy, backend or Service adds to the views of Gateways.
+    CostUnit in costs;
+    /// The policies, backends or Services that a Gateway has no room for.
+    RoomUnit in rooms;
     /// A Service in use.
     ServiceUnit in services;
     /// A `Backend` in use.

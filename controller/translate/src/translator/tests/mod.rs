@@ -189,6 +189,9 @@ fn with_budgets(options: Options, are_small: bool) -> Options {
         .with(Budget::ViewReport, 400)
         .with(Budget::GatewayPorts, 2)
         .with(Budget::SetListeners, 1)
+        .with(Budget::GatewayPolicies, 2)
+        .with(Budget::GatewayBackends, 1)
+        .with(Budget::GatewayEndpoints, 3)
         // Room for the regular expressions of one route.
         .with(Budget::GatewayExpressionBytes, 4096);
     Options { budgets, ..options }

@@ -2,11 +2,13 @@
 
 use xds::model::{BackendKey, ObjectName};
 
+use super::room::NO_ROOM;
 use crate::api;
 use crate::lower::backend::with_tls;
 use crate::status::{BackendStatus, Status};
 use crate::store::ObjectRef;
 use crate::translator::emitted::Emitted;
+use crate::translator::rooms::HolderKind;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
@@ -30,6 +32,9 @@ impl Unit for BackendUseUnit {
         let upstream = Upstream::Backend(BackendKey::new(&self.0));
         let users = reader.users(&upstream);
         let users = reader.tls_users(&upstream, [None].into_iter(), users);
+        let full = reader.full_gateways(HolderKind::Backend, &self.0, &users);
+        let no_room = reader.room_problem(&full, "backend", NO_ROOM);
+        let (users, _) = full.split(users);
         let used = (*backend.lowered)
             .as_ref()
             .ok()
@@ -37,7 +42,7 @@ impl Unit for BackendUseUnit {
         let resource = used.map(|backend| (with_tls(reader, backend).into(), users));
         Some(UsedBackend {
             emitted: Emitted::new(resource.into_iter().collect()),
-            status: BackendStatus::of(object.metadata.generation(), backend),
+            status: BackendStatus::of(object.metadata.generation(), backend, no_room.as_ref()),
         })
     }
 

@@ -7,11 +7,13 @@ use xds::model::{ObjectName, PolicyTarget, Resource};
 use super::policy::{PolicyReference, ResolvedPolicy};
 use super::tokens::gateways;
 use crate::api::TrafficPolicy;
+use crate::problem::Problem;
 use crate::resolve::policy::{ClaimedPolicy, Phase};
 use crate::resolve::policy_fields::is_without_effect;
 use crate::status::{PolicyStatus, Status, TargetOutcome};
 use crate::store::ObjectRef;
 use crate::translator::emitted::{Emitted, Gateways};
+use crate::translator::rooms::HolderKind;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
 /// A `TrafficPolicy` by name.
@@ -33,8 +35,14 @@ impl Unit for EffectUnit {
         let policy = reader.policy(&self.0)?;
         let mut resources = Vec::new();
         let targets = policy.targets.iter();
+        let no_room: Vec<Option<Problem>> = targets
+            .map(|target| self.no_room(reader, policy, target))
+            .collect();
+        let targets = policy.targets.iter().zip(&no_room);
         let outcomes: Vec<TargetOutcome<'_>> = targets
-            .map(|target| self.outcome(reader, policy, target, &mut resources))
+            .map(|(target, no_room)| {
+                self.outcome(reader, policy, (target, no_room.as_ref()), &mut resources)
+            })
             .collect();
         let refused = policy.refused.iter().map(|it| (Phase::Configured, it));
         let phase = Phase::Denied(policy.restricts);
@@ -89,7 +97,7 @@ impl EffectUnit {
         &self,
         reader: &UnitReader<'a>,
         policy: &ResolvedPolicy,
-        target: &'a PolicyReference,
+        (target, no_room): (&'a PolicyReference, Option<&'a Problem>),
         resources: &mut Vec<(Resource, Gateways)>,
     ) -> TargetOutcome<'a> {
         let reference = &target.reference;
@@ -112,27 +120,56 @@ impl EffectUnit {
         let lost = claimed_policy.map_or(&[][..], |claimed_policy| &claimed_policy.lost);
         let nothing_left = claimed_policy.is_none_or(|it| is_without_effect(&it.spec));
         let too_large = claimed_policy.and_then(|it| it.too_large.as_ref());
-        let mut refusal = targeted.refusal.as_ref().or(too_large);
+        let mut refusal = targeted.refusal.as_ref().or(too_large).or(no_room);
         if nothing_left {
             refusal = refusal.or_else(|| lost.first());
         }
-        let is_left = refusal.is_none() || !nothing_left;
+        let mut is_left = refusal.is_none() || !nothing_left;
         let mut in_use = false;
         if is_left && let Some(claimed_policy) = claimed_policy {
             in_use = self.carry(reader, &targeted.target, claimed_policy, resources);
+            is_left = in_use || no_room.is_none();
         }
+        let is_closed =
+            no_room.is_some() && claimed_policy.is_some_and(ClaimedPolicy::is_restricting);
         TargetOutcome {
             reference,
             refusal,
             lost,
             inapplicable: &targeted.inapplicable,
             is_left,
-            refuses_all: targeted.spec.is_invalid || too_large.is_some(),
+            refuses_all: targeted.spec.is_invalid || too_large.is_some() || is_closed,
             in_use,
         }
     }
 
-    /// Carries the remaining settings at a target, if that carries traffic.
+    /// Why the Gateways of a target do not have the policy's settings, if they have no room for them.
+    fn no_room(
+        &self,
+        reader: &UnitReader<'_>,
+        policy: &ResolvedPolicy,
+        target: &PolicyReference,
+    ) -> Option<Problem> {
+        let targeted = target.targeted.as_ref().ok()?;
+        let gateways = gateways(reader, &targeted.target);
+        let full = reader.full_gateways(HolderKind::TrafficPolicy, &self.0, &gateways);
+        if full.is_empty() {
+            return None;
+        }
+        let rank = (Phase::Configured, policy.created, &self.0);
+        let claimed = reader.claimed_policy(&targeted.target, rank)?;
+        let effect = if claimed.is_restricting() {
+            "Every request of the target gets status 503 (policy_invalid) there"
+        } else {
+            "It has no effect there"
+        };
+        reader.room_problem(&full, "policy", effect)
+    }
+
+    /// Carries the remaining settings at a target, if that carries traffic. Where a Gateway has no room for
+    /// them, the target refuses every request if they restrict access. That is one small policy for each
+    /// target and restriction, which other budgets bound, so it always has room: without it the target would be
+    /// open.
     fn carry(
         &self,
         reader: &UnitReader<'_>,
@@ -144,8 +181,20 @@ impl EffectUnit {
         if gateways.is_empty() {
             return false;
         }
-        let policy = claimed_policy.at(&self.0, target);
-        resources.push((policy.into(), gateways));
-        true
+        let full = reader.full_gateways(HolderKind::TrafficPolicy, &self.0, &gateways);
+        let (with_room, without) = full.split(gateways);
+        let mut in_use = false;
+        if !with_room.is_empty() {
+            resources.push((claimed_policy.at(&self.0, target).into(), with_room));
+            in_use = true;
+        }
+        if !without.is_empty() && claimed_policy.is_restricting() {
+            in_use = true;
+            if !claimed_policy.is_closed_by_older {
+                let closing = claimed_policy.closing(&self.0, target);
+                resources.push((closing.into(), without));
+            }
+        }
+        in_use
     }
 }

@@ -11,6 +11,7 @@ mod backend_traffic_effect;
 mod backend_traffic_target;
 mod backend_use;
 mod carried;
+mod cost;
 mod effect;
 mod expressions;
 mod gateway;
@@ -21,6 +22,7 @@ mod picker;
 mod policy;
 mod policy_target;
 mod pool;
+mod room;
 mod route;
 mod route_conflicts;
 mod route_sessions;
@@ -42,6 +44,7 @@ pub(crate) use backend_traffic_effect::BackendTrafficEffectUnit;
 pub(crate) use backend_traffic_target::BackendTrafficTargetUnit;
 pub(crate) use backend_use::BackendUseUnit;
 pub(crate) use carried::CarriedUnit;
+pub(crate) use cost::CostUnit;
 pub(crate) use effect::EffectUnit;
 pub(crate) use expressions::ExpressionsUnit;
 pub(crate) use gateway::GatewayUnit;
@@ -51,6 +54,7 @@ pub(crate) use listeners::ListenersUnit;
 pub(crate) use picker::PickerUnit;
 pub(crate) use policy::PolicyUnit;
 pub(crate) use pool::PoolUnit;
+pub(crate) use room::RoomUnit;
 pub(crate) use route::{RouteKind, RouteName, RouteUnit};
 pub(crate) use route_conflicts::RouteConflictsUnit;
 pub(crate) use route_sessions::RouteSessionsUnit;
@@ -62,6 +66,7 @@ pub(crate) use tokens::TokensUnit;
 pub(crate) use view::ViewUnit;
 pub(crate) use x_backend::XBackendUnit;
 
+use super::rooms::{Holder, HolderKind};
 use super::unit::AnyUnit;
 use crate::owner::Owner;
 use crate::store::Object;
@@ -75,6 +80,10 @@ pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
             name: name.clone(),
         };
         vec![RouteUnit(route.clone()).into(), AttachedUnit(route).into()]
+    };
+    let cost = |kind| {
+        let name = name.clone();
+        CostUnit(Holder { kind, name }).into()
     };
     match object {
         Object::Gateway(_) => vec![
@@ -101,18 +110,22 @@ pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
             BackendTrafficUnit(name.clone()).into(),
             BackendTrafficEffectUnit(name).into(),
         ],
-        Object::Service(_) => vec![ServiceUnit(name).into()],
-        Object::InferencePool(_) => {
-            vec![PickerUnit(name.clone()).into(), PoolUnit(name).into()]
-        }
-        Object::XBackend(_) => vec![XBackendUnit(name).into()],
+        Object::Service(_) => vec![cost(HolderKind::Service), ServiceUnit(name).into()],
+        Object::InferencePool(_) => vec![
+            PickerUnit(name.clone()).into(),
+            cost(HolderKind::Pool),
+            PoolUnit(name).into(),
+        ],
+        Object::XBackend(_) => vec![cost(HolderKind::XBackend), XBackendUnit(name).into()],
         Object::Backend(_) => vec![
             BackendUnit(name.clone()).into(),
+            cost(HolderKind::Backend),
             BackendUseUnit(name).into(),
         ],
         Object::TrafficPolicy(_) => vec![
             PolicyUnit(name.clone()).into(),
             TokensUnit(name.clone()).into(),
+            cost(HolderKind::TrafficPolicy),
             EffectUnit(name).into(),
         ],
         Object::ReferenceGrant(_)

@@ -6,11 +6,13 @@ use xds::model::{BackendKey, ObjectName};
 
 use super::ancestors::without;
 use super::picker::picker_service;
+use super::room::NO_ROOM;
 use crate::api::{InferencePool, Service, TransportProtocol};
 use crate::lower::pool;
 use crate::status::{RouteStatus, Status};
 use crate::store::ObjectRef;
 use crate::translator::emitted::Emitted;
+use crate::translator::rooms::HolderKind;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
@@ -38,13 +40,20 @@ impl Unit for PoolUnit {
         let controller = &reader.options().controller_name;
         let policy = picker_policy(reader, &self.0, object);
         let left_out = policy.and_then(|it| reader.left_out_by_tls(it));
-        let gateways = (&*users, left_out.as_ref());
-        let status = RouteStatus::of_pool(object, &pool.refs, gateways, controller);
+        let full = reader.full_gateways(HolderKind::Pool, &self.0, &users);
+        let no_room = reader.room_problem(&full, "pool", NO_ROOM);
+        let why_not = |gateway: &ObjectName| {
+            let left_out = left_out.as_ref();
+            let left_out = left_out.and_then(|it| it.problem(gateway, "the pool"));
+            left_out.or_else(|| no_room.clone().filter(|_| full.has(gateway)))
+        };
+        let status = RouteStatus::of_pool(object, &pool.refs, (&users, &why_not), controller);
         // They would connect to the picker without the policy's TLS.
-        let users = match left_out {
+        let users = match &left_out {
             Some(it) => without(&it.gateways, users),
             None => users,
         };
+        let (users, _) = full.split(users);
         let resource = (!users.is_empty()).then(|| (pool.backend.into(), users));
         Some(UsedPool {
             emitted: Emitted::new(resource.into_iter().collect()),

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use xds::model::{ObjectName, Resource, ServiceKey};
 
+use super::room::NO_ROOM;
 use crate::api;
 use crate::budgets::{Budget, Use};
 use crate::lower::service;
 use crate::reader::Fact;
 use crate::store::ObjectRef;
 use crate::translator::emitted::{Emitted, Gateways};
+use crate::translator::rooms::HolderKind;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
@@ -40,9 +42,12 @@ impl Unit for ServiceUnit {
         let object = reader.object::<api::Service>(&self.0)?;
         let lowered = service::lower(reader, &self.0, object);
         let limit = reader.options().budgets.of(Budget::ServiceEndpoints);
+        let full = reader.full_gateways(HolderKind::Service, &self.0, &users);
+        let no_room = reader.room_problem(&full, "Service", NO_ROOM);
         let warnings = [
             refused(&lowered.refused),
             left_out(lowered.endpoints, limit),
+            no_room.map(|it| it.message),
         ];
         let warnings: Vec<String> = warnings.into_iter().flatten().collect();
         let warning = (!warnings.is_empty()).then(|| warnings.join("; "));
@@ -53,7 +58,9 @@ impl Unit for ServiceUnit {
         let sections = ports.map(|port| Some(&*port.name).filter(|name| !name.is_empty()));
         let sections = sections.chain([None]).map(|name| name.map(Arc::from));
         let users = reader.tls_users(&upstream, sections, users);
+        let (users, _) = full.split(users);
         let resources = workloads.chain([service.into()]);
+        let resources = resources.filter(|_| !users.is_empty());
         let resources = resources.map(|resource| (resource, Arc::clone(&users)));
         Some(EmittedService {
             resources: Emitted::new(resources.collect()),

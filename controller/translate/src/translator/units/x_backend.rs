@@ -7,12 +7,14 @@ use xds::model::{
 };
 
 use super::ancestors::without;
+use super::room::NO_ROOM;
 use crate::api::{Resource as _, XBackend};
 use crate::lower::x_backend;
 use crate::resolve::policy::target_key;
 use crate::status::{PolicyStatus, Status};
 use crate::store::ObjectRef;
 use crate::translator::emitted::Emitted;
+use crate::translator::rooms::HolderKind;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 use crate::upstream::Upstream;
 
@@ -42,12 +44,26 @@ impl Unit for XBackendUnit {
         let generation = object.metadata.generation();
         let policy = reader.backend_tls_winner(&upstream, None);
         let left_out = policy.and_then(|it| reader.left_out_by_tls(it));
-        let gateways = (&*users, left_out.as_ref());
-        let status = PolicyStatus::of_x_backend(generation, &lowered, gateways, controller);
-        let users = match left_out {
+        let full = reader.full_gateways(HolderKind::XBackend, &self.0, &users);
+        let no_room = reader.room_problem(&full, "backend", NO_ROOM);
+        let why_not = |gateway: &ObjectName| {
+            let left_out = left_out.as_ref();
+            let left_out = left_out.and_then(|it| it.problem(gateway, "the backend"));
+            left_out.or_else(|| no_room.clone().filter(|_| full.has(gateway)))
+        };
+        let status =
+            PolicyStatus::of_x_backend(generation, &lowered, (&users, &why_not), controller);
+        let users = match &left_out {
             Some(it) => without(&it.gateways, users),
             None => users,
         };
+        let (users, _) = full.split(users);
+        if users.is_empty() {
+            return Some(UsedXBackend {
+                emitted: Emitted::default(),
+                status,
+            });
+        }
         let mut resources = Vec::new();
         if let Some(certificate) = lowered.certificate {
             let policy = client_certificate(&self.0, certificate);
@@ -82,7 +98,7 @@ impl Unit for XBackendUnit {
 }
 
 /// The client certificate for an XBackend.
-fn client_certificate(name: &ObjectName, certificate: Certificate) -> Policy {
+pub(super) fn client_certificate(name: &ObjectName, certificate: Certificate) -> Policy {
     let target = PolicyTarget::Backend(BackendKey::of_x_backend(name));
     Policy {
         key: PolicyKey::new(XBackend::KIND, name, &target_key(&target)),

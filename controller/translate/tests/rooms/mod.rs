@@ -1,0 +1,338 @@
+//! Policies, backends and Services beyond what a Gateway has room for.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use translate::admit::admit_value;
+use translate::budgets::{Budget, Limits};
+use translate::status::{Condition, ConditionType, Status};
+use translate::{Delta, Event, Object, Options, Translator};
+use xds::model::{Policy, Resource};
+
+use crate::support::{GATEWAY_API, admitted, gateway};
+
+fn translator(budget: Budget, limit: u64) -> Translator {
+    Translator::new(Options {
+        budgets: Limits::default().with(budget, limit),
+        ..Options::cluster()
+    })
+}
+
+fn apply(translator: &mut Translator, objects: Vec<Object>) -> Delta {
+    let upserts = objects.into_iter().map(Event::Upsert);
+    let batch = upserts.chain([Event::Start]).collect();
+    translator.apply(batch, Timestamp::UNIX_EPOCH)
+}
+
+/// A tenant with thousands of policies would fill every proxy of a Gateway, and close or open others' routes.
+#[test]
+fn policies_beyond_the_budget_of_a_gateway_are_refused_and_close_what_they_protect() {
+    let mut translator = translator(Budget::GatewayPolicies, 5);
+    let mut objects = vec![gateway(1)];
+    for number in 0..8 {
+        objects.push(route("noisy", number));
+        objects.push(policy("noisy", number, "jwt"));
+    }
+    objects.push(route("noisy", 8));
+    objects.push(policy("noisy", 8, "limits"));
+    objects.push(route("quiet", 99));
+    objects.push(policy("quiet", 99, "jwt"));
+    let delta = apply(&mut translator, objects);
+
+    let full: BTreeSet<String> = (4..9)
+        .map(|number| format!("noisy/p-{number:02}"))
+        .collect();
+    assert_eq!(refused(&delta), full);
+    let policies = policies(&delta);
+    let (closing, in_force): (Vec<_>, Vec<_>) = policies.iter().partition(|it| it.spec.is_invalid);
+    let names = |policies: &[&Policy]| -> Vec<String> {
+        let names = policies.iter().map(|it| it.key.as_str().to_owned());
+        names.collect()
+    };
+    // Those that protect close their routes; the one that only sets limits is left out.
+    let closing = names(&closing);
+    assert_eq!(closing.len(), 4, "{closing:?}");
+    assert!(
+        closing.iter().all(|it| it.contains("noisy/p-0")),
+        "{closing:?}"
+    );
+    assert!(closing.iter().all(|it| !it.contains("p-08")), "{closing:?}");
+    let in_force = names(&in_force);
+    assert_eq!(in_force.len(), 5, "{in_force:?}");
+    assert!(
+        in_force.iter().any(|it| it.contains("quiet/p-99")),
+        "{in_force:?}"
+    );
+    let message = message(&delta, "TrafficPolicy", "p-07");
+    for part in ["infra/edge", "its limit is 5", "503 (policy_invalid)"] {
+        assert!(message.contains(part), "{message}");
+    }
+    let message = self::message(&delta, "TrafficPolicy", "p-08");
+    assert!(message.contains("It has no effect there"), "{message}");
+    assert_eq!(used(&mut translator, Budget::GatewayPolicies), 5);
+
+    // Whoever makes room gets it.
+    let reference = |number: usize| policy("noisy", number, "jwt").object_ref();
+    let gone = (0..3).map(|number| Event::Delete(reference(number)));
+    let delta = translator.apply(gone.collect(), Timestamp::UNIX_EPOCH);
+    let back = self::policies(&delta);
+    let back: Vec<&Policy> = back.iter().filter(|it| it.spec.jwt.is_some()).collect();
+    assert_eq!(back.len(), 3, "{back:?}");
+}
+
+/// What closes targets needs no room of its own: there is one for each target.
+#[test]
+fn invalid_policies_beyond_the_budget_close_their_target_once() {
+    let mut translator = translator(Budget::GatewayPolicies, 4);
+    let mut objects = vec![gateway(1), route("noisy", 0)];
+    objects.extend((0..50).map(invalid_policy));
+    let delta = apply(&mut translator, objects);
+    let policies = policies(&delta);
+    assert!(policies.iter().all(|it| it.spec.is_invalid));
+    assert_eq!(policies.len(), 4, "the oldest, and nothing else");
+    let message = message(&delta, "TrafficPolicy", "p-49");
+    assert!(message.contains("503 (policy_invalid)"), "{message}");
+    // Even if none has room.
+    let mut translator = self::translator(Budget::GatewayPolicies, 0);
+    let mut objects = vec![gateway(1), route("noisy", 0)];
+    objects.extend((0..50).map(invalid_policy));
+    let delta = apply(&mut translator, objects);
+    assert_eq!(self::policies(&delta).len(), 1);
+}
+
+#[test]
+fn backends_beyond_the_budget_of_a_gateway_are_refused() {
+    let mut translator = translator(Budget::GatewayBackends, 3);
+    let mut objects = vec![gateway(1)];
+    for number in 0..6 {
+        objects.push(route("noisy", number));
+        objects.push(backend("noisy", number));
+    }
+    objects.push(route("quiet", 99));
+    objects.push(backend("quiet", 99));
+    let delta = apply(&mut translator, objects);
+    let full = (2..6).map(|number| format!("noisy/b-{number:02}"));
+    assert_eq!(refused(&delta), full.collect());
+    let sent = keys(&delta, |it| match it {
+        Resource::Backend(backend) => Some(backend.key.to_string()),
+        _ => None,
+    });
+    assert_eq!(sent.len(), 3, "{sent:?}");
+    assert!(sent.iter().any(|it| it.contains("quiet/b-99")), "{sent:?}");
+    let message = message(&delta, "Backend", "b-05");
+    assert!(
+        message.contains("Requests to it get status 500"),
+        "{message}"
+    );
+    assert_eq!(used(&mut translator, Budget::GatewayBackends), 4);
+}
+
+/// A Service counts with its endpoints, so that many small ones are as bounded as a large one.
+#[test]
+fn services_beyond_the_endpoints_of_a_gateway_are_not_sent() {
+    let mut translator = translator(Budget::GatewayEndpoints, 9);
+    let mut objects = vec![gateway(1)];
+    for number in 0..6 {
+        objects.push(route_to_service("noisy", number));
+        objects.extend(service("noisy", number));
+    }
+    objects.push(route_to_service("quiet", 99));
+    objects.extend(service("quiet", 99));
+    let delta = apply(&mut translator, objects);
+    let sent = keys(&delta, |it| match it {
+        Resource::Service(service) => Some(service.key.to_string()),
+        _ => None,
+    });
+    let expected = ["noisy/s-00", "noisy/s-01", "quiet/s-99"];
+    assert_eq!(sent, expected.map(|it| format!("Service/{it}")).into());
+    let workloads = keys(&delta, |it| match it {
+        Resource::Workload(workload) => Some(workload.key.to_string()),
+        _ => None,
+    });
+    assert_eq!(workloads.len(), 6, "{workloads:?}");
+    let warned = delta.service_warnings.iter();
+    let warned: Vec<_> = warned
+        .filter_map(|(name, text)| Some((name.to_string(), text.as_deref()?)))
+        .collect();
+    assert_eq!(warned.len(), 4);
+    for (service, text) in warned {
+        assert!(service.starts_with("noisy/s-0"), "{service}");
+        assert!(text.contains("has no room for this Service"), "{text}");
+    }
+    assert_eq!(used(&mut translator, Budget::GatewayEndpoints), 4);
+}
+
+/// The CA certificates of a BackendTLSPolicy are sent with each Service, and count there.
+#[test]
+fn bytes_of_services_count_with_their_names() {
+    let mut translator = translator(Budget::GatewayEndpointBytes, 1_000);
+    let mut objects = vec![gateway(1)];
+    for number in 0..6 {
+        objects.push(route_to_service("noisy", number));
+        objects.extend(service("noisy", number));
+    }
+    let delta = apply(&mut translator, objects);
+    let sent = keys(&delta, |it| match it {
+        Resource::Service(service) => Some(service.key.to_string()),
+        _ => None,
+    });
+    assert!((1..5).contains(&sent.len()), "{sent:?}");
+    assert!(used(&mut translator, Budget::GatewayEndpointBytes) > 0);
+}
+
+/// The number of objects that are refused for a budget.
+fn used(translator: &mut Translator, budget: Budget) -> u64 {
+    let uses = translator.take_budget_changes().into_iter();
+    let uses = uses.filter(|((it, gateway), _)| *it == budget && gateway.is_some());
+    uses.filter_map(|(_, used)| Some(used?.refused)).sum()
+}
+
+fn keys(delta: &Delta, key: fn(&Resource) -> Option<String>) -> BTreeSet<String> {
+    let resources = delta.resources.iter();
+    resources.filter_map(|(_, it)| key(it.as_ref()?)).collect()
+}
+
+fn policies(delta: &Delta) -> Vec<Policy> {
+    let policies = delta.resources.iter().filter_map(|(_, it)| match it {
+        Some(Resource::Policy(policy)) => Some(Policy::clone(policy)),
+        _ => None,
+    });
+    policies.collect()
+}
+
+fn conditions(status: &Status) -> Vec<&Condition> {
+    match status {
+        Status::Policy(status) => { status.ancestors.iter() }
+            .flat_map(|it| &it.conditions)
+            .collect(),
+        Status::Backend(status) => status.conditions.iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The objects that a Gateway has no room for.
+fn refused(delta: &Delta) -> BTreeSet<String> {
+    let statuses = delta.statuses.iter();
+    let refused = statuses.filter(|(_, status)| {
+        let conditions = status.as_ref().map(conditions).unwrap_or_default();
+        conditions
+            .iter()
+            .any(|it| it.kind == ConditionType::Accepted && it.reason.to_string() == "GatewayFull")
+    });
+    refused.map(|(object, _)| object.name.to_string()).collect()
+}
+
+fn message(delta: &Delta, kind: &str, name: &str) -> String {
+    let mut statuses = delta.statuses.iter();
+    let found = statuses.find(|(object, _)| object.kind == kind && &*object.name.name == name);
+    let status = found.and_then(|(_, status)| status.as_ref());
+    let conditions = status.map(conditions).unwrap_or_default();
+    let accepted = conditions
+        .iter()
+        .find(|it| it.kind == ConditionType::Accepted);
+    accepted.expect("it has the condition").message.to_string()
+}
+
+fn metadata(namespace: &str, name: &str, number: usize) -> Value {
+    let second = i64::try_from(number).expect("a small number");
+    let created = Timestamp::from_second(second).expect("a time");
+    json!({"namespace": namespace, "name": name, "creationTimestamp": created.to_string()})
+}
+
+fn policy(namespace: &str, number: usize, field: &str) -> Object {
+    let mut spec = json!({
+        "targetRefs": [
+            {"group": GATEWAY_API, "kind": "HTTPRoute", "name": format!("r-{number:02}")},
+        ],
+    });
+    spec[field] = match field {
+        "jwt" => json!({"providers": [{
+            "name": "idp", "issuer": "https://idp.example.com",
+            "jwks": {"inline": r#"{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}"#},
+        }]}),
+        _ => json!({"requestBodyBytes": 1_000}),
+    };
+    let value = json!({
+        "metadata": metadata(namespace, &format!("p-{number:02}"), number),
+        "spec": spec,
+    });
+    admitted("gateway-system.io", "TrafficPolicy", value)
+}
+
+/// What stands in for a policy of the first route with an invalid `jwt`.
+fn invalid_policy(number: usize) -> Object {
+    let value = json!({
+        "metadata": metadata("noisy", &format!("p-{number:02}"), number),
+        "spec": {
+            "targetRefs": [{"group": GATEWAY_API, "kind": "HTTPRoute", "name": "r-00"}],
+            "jwt": {"providers": "none"},
+        },
+    });
+    let Value::Object(fields) = value else {
+        return invalid_policy(number);
+    };
+    let fields: Map<String, Value> = fields;
+    let admitted = admit_value("gateway-system.io", "TrafficPolicy", fields);
+    let rejected = admitted.expect("a kind that is read").fail_closed;
+    rejected.expect("it would protect")
+}
+
+fn route_to(namespace: &str, number: usize, backend: Value) -> Object {
+    let value = json!({
+        "metadata": metadata(namespace, &format!("r-{number:02}"), number),
+        "spec": {
+            "parentRefs": [{"namespace": "infra", "name": "edge"}],
+            "hostnames": [format!("{number}.{namespace}.example.com")],
+            "rules": [{"backendRefs": [backend]}],
+        },
+    });
+    admitted(GATEWAY_API, "HTTPRoute", value)
+}
+
+fn route(namespace: &str, number: usize) -> Object {
+    let backend = json!({
+        "group": "gateway-system.io", "kind": "Backend", "name": format!("b-{number:02}"),
+    });
+    route_to(namespace, number, backend)
+}
+
+fn route_to_service(namespace: &str, number: usize) -> Object {
+    route_to(
+        namespace,
+        number,
+        json!({"name": format!("s-{number:02}"), "port": 80}),
+    )
+}
+
+fn backend(namespace: &str, number: usize) -> Object {
+    let value = json!({
+        "metadata": metadata(namespace, &format!("b-{number:02}"), number),
+        "spec": {"protocol": "HTTP", "addresses": [{"host": format!("203.0.113.{number}"), "port": 80}]},
+    });
+    admitted("gateway-system.io", "Backend", value)
+}
+
+/// A Service with two endpoints.
+fn service(namespace: &str, number: usize) -> [Object; 2] {
+    let ports = json!([{"name": "http", "port": 80, "protocol": "TCP"}]);
+    let name = format!("s-{number:02}");
+    let service = json!({
+        "metadata": metadata(namespace, &name, number),
+        "spec": {"clusterIP": format!("10.1.0.{number}"), "ports": ports},
+    });
+    let mut of_slice = metadata(namespace, &name, number);
+    of_slice["labels"] = json!({"kubernetes.io/service-name": name});
+    let slice = json!({
+        "metadata": of_slice,
+        "addressType": "IPv4",
+        "endpoints": [
+            {"addresses": [format!("10.2.{number}.1")]}, {"addresses": [format!("10.2.{number}.2")]},
+        ],
+        "ports": ports,
+    });
+    [
+        admitted("", "Service", service),
+        admitted("discovery.k8s.io", "EndpointSlice", slice),
+    ]
+}
