@@ -31,8 +31,8 @@ use crate::args::TestArgs;
 use crate::home::Home;
 use crate::process::print_line;
 use control_plane::{
-    bad_input, external_auth, features, hostile, idp, inference, kinds, life, live_traffic, long,
-    permissions, tenancy, x_backends,
+    bad_input, crowds, external_auth, features, hostile, idp, inference, kinds, life, live_traffic,
+    long, permissions, tenancy, x_backends,
 };
 use runner::{Runner, TestCluster};
 use scope::{Images, Scope};
@@ -147,6 +147,10 @@ const TESTS: &[Test] = tests! {
     Controller bad_input::names_of_253_characters_are_supported,
     Controller bad_input::another_writer_replacing_our_status_causes_few_writes,
     Controller bad_input::unselected_namespaces_are_ignored,
+    Controller crowds::a_thousand_misspelt_gateways_delay_no_other,
+    Controller crowds::a_thousand_invalid_policies_delay_no_gateway,
+    Controller crowds::a_full_gateway_says_so_and_its_proxies_reconnect,
+    Controller hostile::a_quiet_tenant_does_not_notice_a_hostile_one,
 };
 
 /// Tests that take minutes each.
@@ -155,7 +159,6 @@ const LONG_TESTS: &[Test] = tests! {
     Controller long::the_network_is_cut_for_minutes,
     Controller long::routes_change_a_thousand_times,
     Controller long::the_certificate_authority_is_replaced,
-    Controller hostile::a_quiet_tenant_does_not_notice_a_hostile_one,
     Controller hostile::a_quiet_tenant_does_not_notice_a_hostile_one_for_half_an_hour,
     Controller long::ten_thousand_broken_routes_do_not_delay_other_gateways,
     Keycloak idp::keycloak_users_are_distinguished_by_their_group,

@@ -29,6 +29,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     attack("gateway", 4, gateway),
     attack("service", 8, service),
     attack("endpoints", 8, endpoints),
+    attack("ports", 4, endpoints_of_many_ports),
     attack("tls", 8, backend_tls),
     attack("certificate", 4, certificate),
     attack("large", 4, large),
@@ -192,9 +193,11 @@ fn gateway(random: &mut Random, number: usize, _: &str) -> Value {
     object("gateway.networking.k8s.io/v1", "Gateway", &name, &spec)
 }
 
-/// Services without a selector: their endpoints are the tenant's to write.
+/// Services without a selector: their endpoints are the tenant's to write. Each endpoint counts for each port.
 fn service(_: &mut Random, number: usize, _: &str) -> Value {
-    let spec = json!({"ports": [{"name": "http", "port": 80}]});
+    let others = (1..PORTS).map(|nth| json!({"name": format!("p{nth}"), "port": 80 + nth}));
+    let ports = std::iter::once(json!({"name": "http", "port": 80})).chain(others);
+    let spec = json!({"ports": ports.collect::<Vec<_>>()});
     object("v1", "Service", &format!("service-{number}"), &spec)
 }
 
@@ -213,6 +216,25 @@ fn endpoints(random: &mut Random, number: usize, _: &str) -> Value {
         "endpoints": endpoints.collect::<Vec<_>>(), "ports": [{"name": "http", "port": 80}],
     })
 }
+
+/// A hundred endpoints, each at as many ports as its Service has.
+fn endpoints_of_many_ports(random: &mut Random, number: usize, _: &str) -> Value {
+    let endpoints = (0..100).map(|nth| {
+        let address = format!("10.254.{number}.{}", 1 + nth);
+        json!({"addresses": [address], "conditions": {"ready": random.chance(90)}})
+    });
+    let ports = (1..PORTS).map(|nth| json!({"name": format!("p{nth}"), "port": 8_000 + nth}));
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"name": format!("ports-{number}"),
+                     "labels": {"kubernetes.io/service-name": format!("service-{number}")}},
+        "addressType": "IPv4",
+        "endpoints": endpoints.collect::<Vec<_>>(), "ports": ports.collect::<Vec<_>>(),
+    })
+}
+
+/// Ports of a Service; an EndpointSlice has at most 100.
+const PORTS: usize = 60;
 
 fn backend_tls(random: &mut Random, number: usize, _: &str) -> Value {
     let spec = json!({

@@ -263,7 +263,7 @@ fn check_refusal(kind: &str, object: &DynamicObject) -> Result<()> {
 }
 
 /// All conditions of a status: of the object, its parents, ancestors and listeners.
-pub(super) fn conditions(status: &Value) -> impl Iterator<Item = &Value> {
+pub(in crate::test::control_plane) fn conditions(status: &Value) -> impl Iterator<Item = &Value> {
     let lists = ["parents", "ancestors", "listeners"].map(|field| &status[field]);
     let parts = lists.into_iter().filter_map(Value::as_array).flatten();
     [status]
