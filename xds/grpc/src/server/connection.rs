@@ -146,18 +146,11 @@ impl Connection {
         }
     }
 
-    /// Completes at a random moment after proxies are sent away, unless that ends before.
     async fn is_sent_away(&self) {
-        let server = &self.server;
-        let mut sends_away = server.sends_away.subscribe();
-        loop {
-            is_set(sends_away.clone()).await;
-            let wait = rand::random_range(Duration::ZERO..=server.limits.sent_away);
-            tokio::select! {
-                () = sleep(wait) => return,
-                _ = sends_away.wait_for(|it| !*it) => {}
-            }
-        }
+        let Server {
+            sends_away, limits, ..
+        } = &*self.server;
+        is_sent_away(sends_away.subscribe(), limits.sent_away).await;
     }
 
     /// Completes when the connection should retire: at its maximum age, on request, or at shutdown.
@@ -169,6 +162,18 @@ impl Connection {
             () = is_set(self.server.closing.subscribe()) => {}
         }
         self.retire();
+    }
+}
+
+/// Completes at a random moment, at most `longest` after proxies are sent away, unless that ends before.
+async fn is_sent_away(mut sends_away: watch::Receiver<bool>, longest: Duration) {
+    loop {
+        is_set(sends_away.clone()).await;
+        let wait = rand::random_range(Duration::ZERO..=longest);
+        tokio::select! {
+            () = sleep(wait) => return,
+            _ = sends_away.wait_for(|it| !*it) => {}
+        }
     }
 }
 
@@ -187,5 +192,36 @@ impl Drop for Call {
         self.0
             .calls
             .send_modify(|calls| *calls = calls.saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    /// As by a replica that hears the API server again: proxies that have not left by then stay.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_stays_if_it_is_sent_away_no_longer() {
+        let longest = Duration::from_secs(3600);
+        let (sends_away, receiver) = watch::channel(false);
+        let mut leaves = pin!(is_sent_away(receiver, longest));
+        let mut poll = || {
+            let context = &mut Context::from_waker(Waker::noop());
+            leaves.as_mut().poll(context)
+        };
+        for _ in 0..3 {
+            sends_away.send_replace(true);
+            assert!(poll().is_pending(), "the moment is not now");
+            sends_away.send_replace(false);
+            assert!(poll().is_pending());
+            tokio::time::advance(longest).await;
+            assert!(poll().is_pending(), "it is called back");
+        }
+        sends_away.send_replace(true);
+        assert!(poll().is_pending());
+        tokio::time::advance(longest).await;
+        assert!(poll().is_ready());
     }
 }
