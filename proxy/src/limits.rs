@@ -444,10 +444,12 @@ pub const ABUSE_LOG_PAUSE: Duration = Duration::from_secs(1);
 // Configuration.
 
 /// Changed resources from which on the mapped code of the program is returned together with free
-/// memory: 256, so that what a large load used does not stay with the process. In one update, both are
-/// returned right after it.
+/// memory: 256, so that what a large load used does not stay with the process.
 pub const TRIM_AFTER_CHANGES: usize = 256;
-/// Least time between two returns of the mapped code after smaller updates: 1 minute. Pages that
+/// How long after an update with that many resources both are returned: 1 s, so that it is acknowledged,
+/// and the next one is not delayed: whoever may create as many objects could delay the changes of all.
+pub const TRIM_AFTER_LARGE: Duration = Duration::from_secs(1);
+/// Least time between two returns of the mapped code: 1 minute. Pages that
 /// requests use are mapped again by page faults, some hundred of them, within a millisecond of CPU.
 pub const UNMAP_INTERVAL: Duration = Duration::from_mins(1);
 /// How long after the last smaller update free memory is returned: 3 s, so that no change of a series

@@ -142,9 +142,7 @@ impl Applier {
         self.problems = problems;
         let keys_until = (wait == Wait::First).then_some(deadline);
         self.activate(begun, keys_until, locate).await;
-        if let Some(trim) = self.trims.record(resources, Instant::now()) {
-            trim.run();
-        }
+        self.trims.record(resources, Instant::now());
     }
 
     /// Waits for the next event. Cancel safe.
