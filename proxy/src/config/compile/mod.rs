@@ -15,6 +15,7 @@ mod jwt;
 mod l4;
 mod last;
 mod listener;
+mod options;
 mod policy;
 mod rule;
 mod servers;
@@ -23,11 +24,10 @@ mod tls;
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use xds::model::{
-    self, BindKey, Change, HostAddress, Hosts, ListenerKey, LogFormat, Model, Resource, RouteKey,
+    self, BindKey, Change, HostAddress, Hosts, ListenerKey, Model, Resource, RouteKey,
 };
 
 use self::authorization::Authorizations;
@@ -49,31 +49,7 @@ use super::{Bind, Chunked, Cluster, ClusterIndex, Snapshot};
 use crate::policy::jwt::FetchWaker;
 
 pub use self::jwt::RemoteKeys;
-
-/// Options that apply to every configuration of this process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CompileOptions {
-    /// Shards, which limits are divided by.
-    pub shards: NonZeroU32,
-    /// The access log without a policy.
-    pub access_log: model::AccessLog,
-}
-
-impl CompileOptions {
-    /// Options for this many shards, whose default access log is text for every request.
-    #[must_use]
-    pub fn new(shards: NonZeroU32) -> Self {
-        Self {
-            shards,
-            access_log: model::AccessLog {
-                off: false,
-                format: LogFormat::Text,
-                sample_per_million: 1_000_000,
-                filter: model::AccessLogFilter::default(),
-            },
-        }
-    }
-}
+pub use self::options::CompileOptions;
 
 /// Compiles successive configurations incrementally; unchanged parts are shared between snapshots.
 #[derive(Debug, Default)]
