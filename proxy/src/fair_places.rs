@@ -42,6 +42,11 @@ impl<K: Clone + Eq + Hash> FairPlaces<K> {
         (self.taken(owner) < self.free).then_some(owner)
     }
 
+    /// How many places this owner could take now.
+    pub(crate) fn further(&self, owner: &K) -> usize {
+        self.free.saturating_sub(self.taken(owner)).div_ceil(2)
+    }
+
     /// Returns a place that an owner took.
     pub(crate) fn release(&mut self, owner: &K) {
         let Some(taken) = self.taken.get_mut(owner) else {
@@ -80,6 +85,18 @@ mod tests {
         places.release(&'a');
         assert_eq!(places.take(&['a']), None, "it has enough");
         assert_eq!(places.take(&['e']), Some('e'));
+    }
+
+    #[test]
+    fn an_owner_can_take_as_many_as_it_is_told() {
+        for (free, before) in [(8, 0), (7, 0), (8, 3), (1, 0), (0, 0)] {
+            let mut places = FairPlaces::new(free);
+            for _ in 0..before {
+                let _ = places.take(&['a']);
+            }
+            let further = places.further(&'a');
+            assert_eq!(take_all(&mut places, 'a'), further, "{free} {before}");
+        }
     }
 
     #[test]

@@ -396,9 +396,9 @@ pub const JWKS_POLL: Duration = Duration::from_millis(5);
 /// Longest interval of these checks, which doubles each time: 40 ms. With as many as may wait, they
 /// cost a shard a hundredth of its time.
 pub const JWKS_POLL_MAX: Duration = Duration::from_millis(40);
-/// Requests of a shard that wait for a key set to be fetched: 512; further ones get 503. Those for one
-/// source of keys may take half of the places, and no more than it leaves free: anybody may name an
-/// issuer that hangs.
+/// Requests of a shard that wait for a key set to be fetched: 512; further ones get 503. Those for routes
+/// of one namespace may take half of the places, and no more than it leaves free; of these, the ones for
+/// one source of keys half: anybody may name many issuers that hang.
 pub const JWKS_WAITING: usize = 512;
 /// Keys that a shard remembers as unknown: 256, in slots by hash, so 6 KiB.
 pub const JWKS_UNKNOWN_KEYS: usize = 256;

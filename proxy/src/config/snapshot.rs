@@ -227,6 +227,12 @@ impl Rule {
 
     /// The policy that refuses every request, since its restrictions cannot be enforced.
     #[must_use]
+    /// The namespace of its route.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.name.split('/').nth(1).unwrap_or_default()
+    }
+
     pub fn refused_by(&self) -> Option<&str> {
         self.invalid_policies.as_ref()?.refused_by.as_deref()
     }

@@ -2,6 +2,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use crate::config::Rule;
 use crate::exchange::{Exchange, Matched};
 use crate::failure::Failure;
 use crate::limits::{JWKS_POLL, JWKS_POLL_MAX, JWKS_WAIT};
@@ -28,7 +29,10 @@ impl<'a> Exchange<'a> {
             // Boxed: few requests ever wait here.
             Err(TokenError {
                 missing: Some(key), ..
-            }) => Box::pin(self.verify_with_new_keys(policy, sources, key)).await,
+            }) => {
+                let waiting = self.verify_with_new_keys(matched.rule, (policy, sources), key);
+                Box::pin(waiting).await
+            }
             result => result.map_err(|denied| denied.refusal),
         };
         let authenticated_by = result
@@ -75,11 +79,12 @@ impl<'a> Exchange<'a> {
     /// missing.
     async fn verify_with_new_keys(
         &self,
-        policy: &'a Authenticator,
-        sources: TokenSources<'_>,
+        rule: &Rule,
+        (policy, sources): (&'a Authenticator, TokenSources<'_>),
         mut missing: MissingKey,
     ) -> Result<Principal<'a>, Refusal> {
-        let place = self.proxy.key_waits.enter(missing.source());
+        let waits = &self.proxy.key_waits;
+        let place = waits.enter(rule.namespace(), missing.source());
         let _place = place.ok_or(Refusal::NoKeys)?;
         let until = Instant::now() + JWKS_WAIT;
         let mut pause = JWKS_POLL;

@@ -3,51 +3,49 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use proxy::limits::{JWKS_FETCHES, JWKS_WAITING};
-
 use crate::support::pki::authority;
 use crate::support::{
     ClientCertificates, Driver, Gate, Gateway, GatewayBuilder, Origin, Reply, Signer, TIMEOUT,
-    gateway, key_set, ok, on_both_drivers, origin, origin_on, raw, refused, status, tls_origin,
+    gateway, key_set, ok, on_both_drivers, origin, raw, status, tls_origin,
 };
 
 use super::jwt::{asks, bearer, claims};
 use super::metrics::waits_for_sum;
 
 /// A policy with this source of keys.
-fn policy(remote: &str) -> String {
+pub(super) fn policy(remote: &str) -> String {
     policy_of("https://issuer.test", remote)
 }
 
-fn policy_of(issuer: &str, remote: &str) -> String {
+pub(super) fn policy_of(issuer: &str, remote: &str) -> String {
     format!(
         "jwt: {{providers: [{{name: idp, issuer: '{issuer}', audiences: [api], \
          jwks: {{remote: {{{remote}}}}}}}]}}"
     )
 }
 
-fn by_url(keys: &Origin) -> String {
+pub(super) fn by_url(keys: &Origin) -> String {
     policy(&format!("url: 'http://{}/keys'", keys.address()))
 }
 
 /// An origin of this signer's key, `key`.
-fn keys_of(signer: &Signer) -> Origin {
+pub(super) fn keys_of(signer: &Signer) -> Origin {
     origin().replies_to("/keys", ok(key_set(&[signer.jwk("key")])))
 }
 
-fn gateway_to(origin: &Origin, driver: Driver) -> GatewayBuilder {
+pub(super) fn gateway_to(origin: &Origin, driver: Driver) -> GatewayBuilder {
     gateway(driver).routes_to(origin)
 }
 
 /// The status of a request with a token of this key.
-fn status_of(gateway: &Gateway, signer: &Signer, id: &str) -> u16 {
+pub(super) fn status_of(gateway: &Gateway, signer: &Signer, id: &str) -> u16 {
     let token = bearer(&signer.signs(id, &claims()));
     asks(&mut gateway.client(), "/", &token).status()
 }
 
 /// Sends requests until one gets this status.
 #[track_caller]
-fn waits_for_status(gateway: &Gateway, signer: &Signer, id: &str, status: u16) {
+pub(super) fn waits_for_status(gateway: &Gateway, signer: &Signer, id: &str, status: u16) {
     let deadline = Instant::now() + TIMEOUT;
     loop {
         let actual = status_of(gateway, signer, id);
@@ -162,81 +160,6 @@ on_both_drivers! {
         assert_eq!(keys.requests().len(), 2, "the first, and one for the key");
     }
 
-    fn a_new_key_waits_for_a_slow_issuer_but_not_for_long(driver) {
-        let (app, signer, gate) = (origin(), Signer::p256(), Gate::default());
-        let keys = origin().replies(ok(key_set(&[signer.jwk("key")])));
-        let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
-        let both = key_set(&[signer.jwk("key"), signer.jwk("new")]);
-        let slow = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{both}", both.len());
-        keys.now_replies(Reply::at_once().waits_for(&gate).sends(slow));
-        let late = asks(&mut gateway.client(), "/", &bearer(&signer.signs("new", &claims())));
-        assert_eq!((late.status(), late.value("retry-after")), (503, Some("1")), "{late}");
-        assert_eq!(status_of(&gateway, &signer, "key"), 200, "others do not wait");
-        let mut waiting = gateway.client();
-        let token = signer.signs("new", &claims());
-        waiting.sends(format!("GET / HTTP/1.1\r\nHost: a.test\r\nAuthorization: Bearer {token}\r\n\r\n"));
-        gate.open();
-        assert_eq!(waiting.reads().status(), 200);
-    }
-
-    fn requests_that_wait_for_a_hanging_issuer_leave_places_for_others(driver) {
-        let (app, old, new) = (origin(), Signer::p256(), Signer::ed25519());
-        let keys = || origin().replies(ok(key_set(&[old.jwk("old")])));
-        let [hanging, other] = [keys(), keys()];
-        let mut builder = gateway(driver).shards(1).backend("app", &[app.address()]);
-        for (name, keys) in [("hanging", &hanging), ("other", &other)] {
-            builder = builder
-                .rule(&format!("{{name: {name}, matches: [{{path: {{value: /{name}}}}}], backendRefs: [{{@app}}]}}"))
-                .policy_of(&format!("HTTPRoute/route-0/{name}"), &by_url(keys));
-        }
-        let gateway = builder.start();
-        hanging.now_replies(Reply::at_once().stalls());
-        other.now_replies(ok(key_set(&[new.jwk("new")])));
-        let token = bearer(&new.signs("new", &claims()));
-        // More than may wait in all.
-        let waiting = (0..JWKS_WAITING + 8).map(|_| {
-            let mut client = gateway.client();
-            client.sends(format!("GET /hanging HTTP/1.1\r\nHost: a.test\r\n{}\r\n\r\n", token[0]));
-            client
-        });
-        let mut waiting: Vec<_> = waiting.collect();
-        let last = waiting.last_mut().expect("there are many");
-        let answer = last.reads();
-        assert_eq!((answer.status(), answer.value("retry-after")), (503, Some("1")), "{answer}");
-        let answer = asks(&mut gateway.client(), "/other", &token);
-        assert_eq!(answer.status(), 200, "{answer}");
-    }
-
-    fn a_request_that_waits_for_a_key_ends_when_its_policy_is_replaced(driver) {
-        let (app, old, new) = (origin(), Signer::p256(), Signer::ed25519());
-        let gate = Gate::default();
-        let keys = origin().replies(ok(key_set(&[old.jwk("old")])));
-        let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
-        assert_eq!(status_of(&gateway, &old, "old"), 200);
-        keys.now_replies(Reply::at_once().waits_for(&gate).stalls());
-        let token = bearer(&new.signs("new", &claims()));
-        let mut waiting = gateway.client();
-        waiting.sends(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{}\r\n\r\n", token[0]));
-        keys.waits_for_requests(2);
-        let elsewhere = policy_of("https://other.test", &format!("url: 'http://{}/keys'", keys.address()));
-        gateway.reconfigure(&gateway_to(&app, driver).policy(&elsewhere));
-        gateway.waits_for_applied(2);
-        let status = waiting.reads().status();
-        assert!([401, 503].contains(&status), "{status}");
-        assert_eq!(status_of(&gateway, &old, "old"), 401, "of an issuer that is not trusted any more");
-        assert_eq!(app.requests().len(), 1);
-    }
-
-    fn a_new_key_of_an_unavailable_issuer_gets_503(driver) {
-        let (app, signer) = (origin(), Signer::p256());
-        let keys = keys_of(&signer);
-        let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
-        assert_eq!(status_of(&gateway, &signer, "key"), 200);
-        keys.stop();
-        assert_eq!(status_of(&gateway, &signer, "new"), 503);
-        assert_eq!(status_of(&gateway, &signer, "key"), 200, "the last good keys stay");
-    }
-
     fn tokens_of_an_untrusted_realm_are_rejected(driver) {
         let app = origin();
         let realms = ["https://idp.test/realms/a", "https://idp.test/realms/b"];
@@ -284,96 +207,6 @@ on_both_drivers! {
         let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
         assert_eq!(status_of(&gateway, &signing, "sig"), 200);
         assert_eq!(status_of(&gateway, &encrypting, "enc"), 401);
-    }
-
-    fn an_issuer_unavailable_at_startup_is_retried(driver) {
-        let (app, signer) = (origin(), Signer::p256());
-        let (socket, address) = refused();
-        let gateway = gateway_to(&app, driver)
-            .policy(&policy(&format!("url: 'http://{address}/keys'")))
-            .start();
-        let token = bearer(&signer.signs("key", &claims()));
-        let answer = asks(&mut gateway.client(), "/", &token);
-        assert_eq!(answer.status(), 503);
-        assert_eq!(answer.value("retry-after"), Some("1"));
-        assert!(!answer.has("www-authenticate"), "{answer}");
-        gateway.waits_for_log("cannot fetch keys");
-        let _keys = origin_on(socket).replies(ok(key_set(&[signer.jwk("key")])));
-        waits_for_status(&gateway, &signer, "key", 200);
-        assert_eq!(app.requests().len(), 1);
-    }
-
-    fn a_slow_issuer_delays_no_other_request(driver) {
-        let (app, signer, gate) = (origin(), Signer::p256(), Gate::default());
-        let keys = key_set(&[signer.jwk("key")]);
-        let slow = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{keys}", keys.len());
-        let keys = origin().replies(Reply::at_once().waits_for(&gate).sends(slow));
-        let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
-        assert_eq!(status_of(&gateway, &signer, "key"), 503);
-        gate.open();
-        waits_for_status(&gateway, &signer, "key", 200);
-    }
-
-    fn a_hanging_issuer_is_requested_again(driver) {
-        let (app, signer, gate) = (origin(), Signer::p256(), Gate::default());
-        let keys = keys_of(&signer);
-        keys.next_replies([Reply::at_once().waits_for(&gate)]);
-        let gateway = gateway_to(&app, driver).policy(&by_url(&keys)).start();
-        assert_eq!(status_of(&gateway, &signer, "key"), 503);
-        gateway.waits_for_log("no complete response within 5 seconds");
-        waits_for_status(&gateway, &signer, "key", 200);
-        assert_eq!(keys.requests().len(), 2);
-    }
-
-    fn a_hanging_issuer_delays_no_change(driver) {
-        let (app, changed, signer) = (origin(), origin().replies(status(204)), Signer::p256());
-        let stalled = origin().replies(Reply::at_once().stalls());
-        let base = gateway(driver)
-            .inspected()
-            .backend("app", &[app.address()])
-            .backend("changed", &[changed.address()])
-            .rule("{name: closed, matches: [{path: {value: /closed}}], backendRefs: [{@app}]}");
-        let before = base.clone().rule("{name: open, backendRefs: [{@app}]}");
-        let own = policy(&format!("url: 'http://{}/keys'", stalled.address()));
-        let after = base.rule("{name: open, backendRefs: [{@changed}]}");
-        let gateway = before.start();
-        gateway.reconfigure(&after.policy_of("HTTPRoute/route-0/closed", &own));
-        gateway.waits_for_applied(2);
-        gateway.client().gets("/").expects(204);
-        assert!(!gateway.log().contains("applied before all keys are fetched"), "{}", gateway.log());
-        let token = bearer(&signer.signs("key", &claims()));
-        let refused = asks(&mut gateway.client(), "/closed", &token);
-        assert_eq!((refused.status(), refused.value("retry-after")), (503, Some("1")));
-        assert_eq!(app.requests().len(), 0);
-        waits_for_sum(&gateway, "gateway_jwks_missing", &[], 1.0);
-    }
-
-    fn many_hanging_issuers_of_one_namespace_keep_no_other_from_being_fetched(driver) {
-        let (app, signer) = (origin(), Signer::p256());
-        let (keys, hanging) = (keys_of(&signer), origin().replies(Reply::at_once().stalls()));
-        let mut tenant = vec!["apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
-             metadata: {name: hanging, namespace: tenant}\nspec:\n  \
-             parentRefs: [{name: gw, namespace: default, sectionName: shared}]\n  rules:\n".to_owned()];
-        let rule = |rule| format!("  - {{name: rule-{rule}, matches: [{{path: {{value: /{rule}}}}}]}}\n");
-        tenant.extend((0..4).map(rule));
-        for rule in 0..4 {
-            let provider = |number| format!(
-                "{{name: p{number}, issuer: 'https://issuer.test/{number}', \
-                 jwks: {{remote: {{url: 'http://{}/{rule}/{number}'}}}}}}", hanging.address());
-            let providers: Vec<String> = (0..16).map(provider).collect();
-            tenant.push(format!("---\napiVersion: gateway-system.io/v1alpha1\nkind: TrafficPolicy\n\
-                 metadata: {{name: hanging-{rule}, namespace: tenant}}\nspec:\n  targetRefs:\n  \
-                 - {{group: gateway.networking.k8s.io, kind: HTTPRoute, name: hanging, sectionName: rule-{rule}}}\n  \
-                 jwt: {{providers: [{}]}}\n", providers.join(", ")));
-        }
-        let gateway = gateway_to(&app, driver)
-            .listener_with("shared", "protocol: HTTP, allowedRoutes: {namespaces: {from: All}}")
-            .document(&tenant.concat())
-            .policy(&by_url(&keys))
-            .start();
-        // Half of the places; each of them hangs for longer than this test waits.
-        hanging.waits_for_requests(JWKS_FETCHES / 2);
-        waits_for_status(&gateway, &signer, "key", 200);
     }
 
     fn the_keys_of_a_policy_stay_until_those_of_its_new_address_are_fetched(driver) {

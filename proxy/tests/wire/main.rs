@@ -49,6 +49,7 @@ mod inference;
 mod invalid_rules;
 mod jwks;
 mod jwt;
+mod jwks_slow;
 mod jwt_pairs;
 mod jwt_refused;
 mod keep_alive;
