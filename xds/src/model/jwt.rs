@@ -12,7 +12,7 @@ use super::{GatewayDuration, Target, json};
 use crate::secret;
 
 /// JSON Web Tokens (RFC 7519) that requests must or may carry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct JwtPolicy {
     /// Whether requests without a token are rejected.
     pub mode: JwtMode,
@@ -38,7 +38,7 @@ impl JwtPolicy {
 }
 
 /// How requests without a token are handled. A token that is present is always verified.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum JwtMode {
     /// Requests without a token are rejected with 401.
     Strict,
@@ -47,7 +47,7 @@ pub enum JwtMode {
 }
 
 /// One issuer of tokens.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JwtProvider {
     /// Its name in the policy.
@@ -84,7 +84,7 @@ pub struct JwtProvider {
 }
 
 /// Whether a token needs the claim `exp`. One that is present is always checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JwtExpiry {
     /// Tokens without it are rejected.
     Required,
@@ -93,7 +93,7 @@ pub enum JwtExpiry {
 }
 
 /// Keys of an issuer: a JWKS (RFC 7517).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum JwtKeys {
     /// The JSON text, inline.
     Inline(String),
@@ -107,7 +107,7 @@ pub enum JwtKeys {
 }
 
 /// Where keys are fetched from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum JwksLocation {
     /// A path of a backend, fetched with the backend's TLS settings. If the backend does not
     /// resolve, there are no keys, and tokens of the provider are rejected.
@@ -122,7 +122,7 @@ pub enum JwksLocation {
 }
 
 /// Where a token is read from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum JwtSource {
     /// A header, after a prefix such as `Bearer `, which may be empty.
     Header {
@@ -138,7 +138,7 @@ pub enum JwtSource {
 }
 
 /// What happens to a verified token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JwtForward {
     /// It is removed from the request.
     Strip,
@@ -148,7 +148,7 @@ pub enum JwtForward {
 
 /// A claim forwarded to the backend as a header. A header of that name sent by the client is
 /// removed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ClaimHeader {
     /// Path of the claim, separated by dots.
     pub claim: String,

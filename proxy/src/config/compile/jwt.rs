@@ -1,7 +1,8 @@
 //! JWT policies and their key sources. Unchanged ones stay in use, so that other changes do not
 //! clear the shards' caches of verified tokens, and cause no fetch.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,13 +20,21 @@ use crate::policy::jwt::{
 #[derive(Debug, Default)]
 pub(super) struct Authenticators {
     policies: Vec<CompiledPolicy>,
+    /// Their positions by the hash of the policy, and by the address of the compiled form.
+    by_hash: HashMap<u64, Vec<usize>>,
+    by_address: HashMap<usize, usize>,
     remote: Vec<RemoteKeys>,
+    /// Their positions.
+    by_location: HashMap<RemoteId, usize>,
     /// The keys that a changed policy had before, until those that it names now are fetched.
     previous: HashMap<PolicyKey, PreviousKeys>,
     /// Positions of the current model's policies, by address in memory: many rules share one.
     seen: HashMap<(usize, ClaimsUse), usize>,
     wake: Option<FetchWaker>,
 }
+
+/// What distinguishes key sets that are fetched.
+type RemoteId = (JwksLocation, Option<Duration>);
 
 /// The previous keys of a policy, by the position of the provider.
 type PreviousKeys = Arc<[Option<Arc<KeySource>>]>;
@@ -94,7 +103,9 @@ impl Authenticators {
                 && it.policy == *policy
                 && it.previous.as_ref().map(Arc::as_ptr) == previous.as_ref().map(Arc::as_ptr)
         };
-        let known = self.policies.iter().position(is);
+        let same = self.by_hash.get(&hash(policy));
+        let mut same = same.into_iter().flatten().copied();
+        let known = same.find(|at| is(&self.policies[*at]));
         let at = known.unwrap_or_else(|| self.compile(policy, previous.clone(), claims_use));
         self.add_owner(policy, key.namespace());
         at
@@ -104,8 +115,8 @@ impl Authenticators {
     /// longer, until the key set is forgotten: they may be charged for its fetch.
     fn add_owner(&mut self, policy: &JwtPolicy, namespace: &str) {
         for provider in &policy.providers {
-            let mut remote = self.remote.iter_mut();
-            if let Some(known) = remote.find(|remote| remote.serves(&provider.keys))
+            if let Some(at) = self.remote_at(&provider.keys)
+                && let known = &mut self.remote[at]
                 && !known.owners.iter().any(|owner| **owner == *namespace)
             {
                 known.owners.push(namespace.into());
@@ -159,16 +170,14 @@ impl Authenticators {
 
     /// The source of these keys, if they have been fetched.
     fn fetched(&self, keys: &JwtKeys) -> Option<Arc<KeySource>> {
-        let mut remote = self.remote.iter();
-        let known = remote.find(|remote| remote.serves(keys))?;
+        let known = &self.remote[self.remote_at(keys)?];
         let was_fetched = known.source.was_fetched();
         was_fetched.then(|| Arc::clone(&known.source))
     }
 
     pub(super) fn remove_reference(&mut self, compiled: &Arc<Authenticator>) {
-        let mut policies = self.policies.iter_mut();
-        if let Some(known) = policies.find(|it| Arc::ptr_eq(&it.compiled, compiled)) {
-            known.rules -= 1;
+        if let Some(at) = self.by_address.get(&address(compiled)) {
+            self.policies[*at].rules -= 1;
         }
     }
 
@@ -179,9 +188,28 @@ impl Authenticators {
         }
         self.policies.retain(|known| known.rules > 0);
         let policies = self.policies.iter().flat_map(|it| &it.policy.providers);
-        let used_keys: Vec<&JwtKeys> = policies.map(|provider| &provider.keys).collect();
-        self.remote
-            .retain(|remote| used_keys.iter().any(|keys| remote.serves(keys)));
+        let used: HashSet<RemoteId> = policies.filter_map(|it| remote_id(&it.keys)).collect();
+        self.remote.retain(|remote| used.contains(&remote.id()));
+        // Positions have changed.
+        let remote = self.remote.iter().map(RemoteKeys::id);
+        self.by_location = remote.zip(0..).collect();
+        (self.by_hash, self.by_address) = (HashMap::new(), HashMap::new());
+        for at in 0..self.policies.len() {
+            self.index(at);
+        }
+    }
+
+    /// Makes the policy at a position known.
+    fn index(&mut self, at: usize) {
+        let CompiledPolicy {
+            policy, compiled, ..
+        } = &self.policies[at];
+        self.by_hash.entry(hash(policy)).or_default().push(at);
+        self.by_address.insert(address(compiled), at);
+    }
+
+    fn remote_at(&self, keys: &JwtKeys) -> Option<usize> {
+        self.by_location.get(&remote_id(keys)?).copied()
     }
 
     pub(super) fn remote_keys(&self) -> &[RemoteKeys] {
@@ -207,7 +235,9 @@ impl Authenticators {
             compiled: Arc::new(compiled),
             rules: 0,
         });
-        self.policies.len() - 1
+        let at = self.policies.len() - 1;
+        self.index(at);
+        at
     }
 
     fn keys(&mut self, provider: &JwtProvider) -> Arc<KeySource> {
@@ -215,11 +245,12 @@ impl Authenticators {
             JwtKeys::Inline(json) => return Arc::new(inline(provider, json)),
             JwtKeys::Remote { location, cache } => (location, *cache),
         };
-        let mut remote = self.remote.iter();
-        if let Some(known) = remote.find(|remote| remote.serves(&provider.keys)) {
-            return Arc::clone(&known.source);
+        if let Some(at) = self.remote_at(&provider.keys) {
+            return Arc::clone(&self.remote[at].source);
         }
         let source = Arc::new(KeySource::pending(self.wake.clone()));
+        let id = (location.clone(), cache);
+        self.by_location.insert(id, self.remote.len());
         self.remote.push(RemoteKeys {
             location: location.clone(),
             cache,
@@ -231,10 +262,25 @@ impl Authenticators {
 }
 
 impl RemoteKeys {
-    fn serves(&self, keys: &JwtKeys) -> bool {
-        matches!(keys, JwtKeys::Remote { location, cache }
-            if *location == self.location && *cache == self.cache)
+    fn id(&self) -> RemoteId {
+        (self.location.clone(), self.cache)
     }
+}
+
+/// The key set that a provider names; `None` for one in the policy itself.
+fn remote_id(keys: &JwtKeys) -> Option<RemoteId> {
+    match keys {
+        JwtKeys::Inline(_) => None,
+        JwtKeys::Remote { location, cache } => Some((location.clone(), *cache)),
+    }
+}
+
+fn hash(policy: &JwtPolicy) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::new().hash_one(policy)
+}
+
+fn address(compiled: &Arc<Authenticator>) -> usize {
+    Arc::as_ptr(compiled).addr()
 }
 
 /// Whether keys are fetched, unlike those of a backend that does not exist or is not granted.

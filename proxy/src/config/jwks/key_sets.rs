@@ -1,6 +1,6 @@
 //! The remote key sets of the configuration, their state, and when each is fetched next.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -75,12 +75,18 @@ impl Default for KeySets {
 impl KeySets {
     /// Takes the key sets of a configuration. New ones are due at once; others are forgotten.
     pub(super) fn set_desired(&mut self, remote: &[RemoteKeys], now: Instant) {
-        let is = |set: &Set, remote: &RemoteKeys| Arc::ptr_eq(&set.remote.source, &remote.source);
+        let id = |remote: &RemoteKeys| remote.source.id();
+        let wanted: HashMap<_, _> = remote.iter().map(|it| (id(it), it)).collect();
         self.sets
-            .retain(|set| remote.iter().any(|remote| is(set, remote)));
+            .retain(|set| wanted.contains_key(&id(&set.remote)));
+        let mut known = HashSet::new();
+        for set in &mut self.sets {
+            let remote = wanted[&id(&set.remote)];
+            set.remote.owners.clone_from(&remote.owners);
+            known.insert(id(remote));
+        }
         for remote in remote {
-            if let Some(set) = self.sets.iter_mut().find(|set| is(set, remote)) {
-                set.remote.owners.clone_from(&remote.owners);
+            if !known.insert(id(remote)) {
                 continue;
             }
             self.next += 1;
