@@ -17,6 +17,7 @@ mod memory;
 mod refusals;
 mod routes;
 mod server;
+mod substitutes;
 mod usage;
 
 use serde_json::Value;

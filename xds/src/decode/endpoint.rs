@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use super::field_path::FieldPath;
+use prost::Message as _;
+
+use super::field_path::{FieldPath, Findings};
 use super::filter::external_auth;
 use super::tls::{backend_tls, tls_server};
 use super::value::{
@@ -12,9 +14,10 @@ use super::value::{
     transport,
 };
 use crate::model::{
-    Backend, BackendKey, BackendProtocol, BackendTls, Bind, BindKey, Health, Host, HostAddress,
-    Hosts, Listener, ListenerKey, ListenerProtocol, Member, Picker, PickerFailureMode, Pool,
-    ProxyProtocolVersion, Serves, Service, ServiceKey, ServicePort, Workload, WorkloadKey,
+    Backend, BackendKey, BackendProtocol, BackendTls, Bind, BindKey, ExternalAuth, Health, Host,
+    HostAddress, Hosts, Listener, ListenerKey, ListenerProtocol, Member, Picker, PickerFailureMode,
+    Pool, ProxyProtocolVersion, Serves, Service, ServiceKey, ServicePort, TlsServer, Workload,
+    WorkloadKey,
 };
 use crate::proto::{self, listener};
 
@@ -49,6 +52,41 @@ pub(super) fn listener(at: &FieldPath<'_>, message: proto::Listener) -> Option<L
         hostname: hostname?,
         protocol: protocol?,
         external_auth: external_auth?,
+    })
+}
+
+/// The listener that refuses every connection or request for the host of one that cannot be decoded, so
+/// that no less specific one gets them. `None` if its port, host or protocol is not known, or if there is
+/// nothing but this listener on its port.
+pub(super) fn refusing_listener(key: &str, bytes: &[u8]) -> Option<Listener> {
+    let mut message = proto::Listener::default();
+    let is_read = message.merge(bytes).is_ok();
+    let key = ListenerKey::parse(key).ok()?;
+    let problems = Findings::new();
+    let at = FieldPath::root(&problems);
+    let host = message.hostname.map(|it| hostname(&at, it));
+    let (protocol, external_auth) = match message.protocol? {
+        listener::Protocol::Http(_) => (ListenerProtocol::Http, vec![ExternalAuth::refusing()]),
+        listener::Protocol::Https(_) => (ListenerProtocol::Https(TlsServer::refusing()), vec![]),
+        listener::Protocol::Tls(_) | listener::Protocol::TlsPassthrough(_) => {
+            (ListenerProtocol::Tls(TlsServer::refusing()), vec![])
+        }
+        listener::Protocol::Tcp(_) | listener::Protocol::Udp(_) => return None,
+    };
+    let hostname = match host {
+        Some(host) => Some(host?),
+        None if is_read => None,
+        // It may be in the part that could not be read.
+        None => return None,
+    };
+    Some(Listener {
+        bind: BindKey::parse(&message.bind).ok()?,
+        gateway: object_name(&at, message.gateway?)?,
+        name: message.name,
+        hostname,
+        protocol,
+        external_auth,
+        key,
     })
 }
 

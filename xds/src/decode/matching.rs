@@ -34,7 +34,7 @@ pub(super) fn method(at: &FieldPath<'_>, text: &str) -> Option<Method> {
     at.accept(method.map_err(|_| format!("`{text}` is not a valid method")))
 }
 
-fn path_match(at: &FieldPath<'_>, message: proto::PathMatch) -> Option<PathMatch> {
+pub(super) fn path_match(at: &FieldPath<'_>, message: proto::PathMatch) -> Option<PathMatch> {
     match message.kind {
         Some(path_match::Kind::Exact(path)) => at.field("exact").accept(PathMatch::exact(&path)),
         Some(path_match::Kind::Prefix(path)) => at.field("prefix").accept(PathMatch::prefix(&path)),

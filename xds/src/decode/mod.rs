@@ -57,13 +57,17 @@ pub fn resource(kind: Kind, bytes: &[u8]) -> Result<Resource, Problems> {
     }
 }
 
-/// The resource that takes the place of one that cannot be decoded and has no previous version, if to leave
-/// it out would allow requests.
+/// The resource that takes the place of one that cannot be decoded or applied and has no previous version,
+/// if to leave it out would allow requests: those that a restriction refuses, or that a less protected
+/// route or listener would get.
 #[must_use]
 pub fn substitute(kind: Kind, key: &str, bytes: &[u8]) -> Option<Resource> {
     match kind {
         Kind::Policy => policy::refusing(key, bytes).map(Into::into),
-        _ => None,
+        Kind::Route => route::refusing(key, bytes).map(Into::into),
+        Kind::Listener => endpoint::refusing_listener(key, bytes).map(Into::into),
+        // A route to a missing service or backend responds with 500, and a missing bind is not listened on.
+        Kind::Bind | Kind::Service | Kind::Backend | Kind::Workload => None,
     }
 }
 

@@ -1,14 +1,16 @@
 //! A rule of a route object.
 
-use super::field_path::FieldPath;
+use prost::Message as _;
+
+use super::field_path::{FieldPath, Findings};
 use super::filter::filters;
-use super::matching::http_match;
+use super::matching::{http_match, path_match};
 use super::value::{
     choice, duration, header_name, hostname, number16, set_text, status, target, timeout,
 };
 use crate::model::{
-    CookiePath, Filters, HttpMatch, HttpRule, L4Backend, L4Rule, ListenerKey, PathEdit, PathMatch,
-    RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule, SessionLifetime,
+    CookiePath, Filters, Hostname, HttpMatch, HttpRule, L4Backend, L4Rule, ListenerKey, PathEdit,
+    PathMatch, RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule, SessionLifetime,
     SessionPersistence, SessionToken, Timeouts,
 };
 use crate::proto::{self, route, session_persistence};
@@ -27,6 +29,61 @@ pub(super) fn route(at: &FieldPath<'_>, message: proto::Route) -> Option<Route> 
         hostnames: hostnames?.into(),
         created: created?,
         rule: rule?,
+    })
+}
+
+/// The route that refuses the requests of one that cannot be decoded: those that can be recognised by what
+/// is known of its matches, or else all of its hosts. `None` if its key is not known.
+pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Route> {
+    let mut message = proto::Route::default();
+    // What was read before an error is known.
+    let is_read = message.merge(bytes).is_ok();
+    let key = RouteKey::parse(key).ok()?;
+    let problems = Findings::new();
+    let at = FieldPath::root(&problems);
+    let hostnames = message.hostnames.into_iter();
+    let hostnames: Vec<Hostname> = hostnames.filter_map(|it| hostname(&at, it)).collect();
+    let l4 = L4Rule {
+        name: None,
+        backends: Vec::new(),
+    };
+    let rule = match (message.rule, key.kind()) {
+        (Some(route::Rule::Http(rule)), _) => RouteRule::Http(refusing_http(&at, rule)),
+        (Some(route::Rule::Tls(_)), _) | (None, "TLSRoute") => RouteRule::Tls(l4),
+        (Some(route::Rule::Tcp(_)), _) | (None, "TCPRoute") => RouteRule::Tcp(l4),
+        (Some(route::Rule::Udp(_)), _) | (None, "UDPRoute") => RouteRule::Udp(l4),
+        (None, _) => RouteRule::Http(refusing_http(&at, proto::HttpRule::default())),
+    };
+    let created = message.order.map(|order| order.created);
+    // One that covers more than the original takes nothing from equally specific routes.
+    let is_exact = is_read && problems.into_problems().is_empty();
+    Some(Route {
+        listener: key.listener()?,
+        key,
+        hostnames: hostnames.into(),
+        created: created.filter(|_| is_exact).unwrap_or(i64::MAX),
+        rule,
+    })
+}
+
+fn refusing_http(at: &FieldPath<'_>, message: proto::HttpRule) -> HttpRule {
+    let matches = message.matches.into_iter();
+    let mut matches: Vec<HttpMatch> = matches.map(|it| recognisable(at, it)).collect();
+    if matches.is_empty() {
+        at.field("matches").problem::<()>("are not known");
+        matches.push(HttpMatch::everything());
+    }
+    HttpRule::refusing(matches)
+}
+
+/// A match as far as it can be read, so that it matches at least the same requests.
+fn recognisable(at: &FieldPath<'_>, message: proto::HttpMatch) -> HttpMatch {
+    let path = message.path.clone();
+    http_match(at, message).unwrap_or_else(|| HttpMatch {
+        path: path
+            .and_then(|path| path_match(at, path))
+            .unwrap_or_else(PathMatch::everything),
+        ..HttpMatch::everything()
     })
 }
 

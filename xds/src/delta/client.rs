@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 use super::batch::Position;
-use super::encoded::Version;
+use super::encoded::{Encoded, Version};
 use super::limits::{PARTS, REPORT_BYTES, REPORT_ENTRY_BYTES};
 use super::objects::{Arrived, Objects, Taken};
 use super::refusal::{self, Refusal};
@@ -24,9 +24,9 @@ pub struct Client {
     /// Versions of applied resources; `None` for those that could not be applied, so that the next
     /// stream sends them again.
     held: BTreeMap<ResourceKey, Option<Version>>,
-    /// What was rejected without a previous version, and is replaced by a policy that refuses every
-    /// request.
-    substituted: BTreeSet<ResourceKey>,
+    /// What was rejected without a previous version, with the version of what refuses requests in its
+    /// place.
+    substituted: BTreeMap<ResourceKey, Version>,
     /// For each type, a digest of all held versions.
     digests: BTreeMap<Kind, Version>,
     /// Checks whether a valid resource can be applied here.
@@ -46,11 +46,12 @@ pub struct Received {
     /// The changes to apply.
     pub changes: Vec<model::Change>,
     /// Rejected resources. Their previous versions stay in effect. Without one, a policy that restricts
-    /// access is replaced by one that refuses every request of its target.
+    /// access is replaced by one that refuses every request of its target, and a route or listener by one
+    /// that refuses its requests.
     pub refused: Vec<Refusal>,
     versions: Vec<(ResourceKey, Option<Version>)>,
     /// Resources in the changes that take the place of rejected ones.
-    substitutes: BTreeSet<ResourceKey>,
+    substitutes: BTreeMap<ResourceKey, Version>,
     parts: Vec<ReceivedPart>,
 }
 
@@ -96,7 +97,7 @@ impl Client {
         Self {
             node,
             held: BTreeMap::new(),
-            substituted: BTreeSet::new(),
+            substituted: BTreeMap::new(),
             digests: BTreeMap::new(),
             check,
             objects: Objects::default(),
@@ -113,6 +114,19 @@ impl Client {
         for (key, version) in held {
             self.hold(key, version);
         }
+    }
+
+    /// Restores which of these resources refuse requests in the place of rejected ones.
+    pub fn restore_substituted(&mut self, held: impl IntoIterator<Item = (ResourceKey, Version)>) {
+        for (key, version) in held {
+            self.hold(key.clone(), None);
+            self.substituted.insert(key, version);
+        }
+    }
+
+    /// The resources that refuse requests in the place of rejected ones.
+    pub fn substituted(&self) -> impl Iterator<Item = &ResourceKey> {
+        self.substituted.keys()
     }
 
     /// The digest of all resources of a type: proxies with the same resources have the same digest.
@@ -265,17 +279,30 @@ impl Client {
             arrived.or_insert(Arrived::Valid(None));
         }
         let mut taken = self.objects.take(changes);
-        taken
-            .substitutes
-            .retain(|it| !self.held.contains_key(&it.resource_key()));
-        let substitutes = taken.substitutes.iter();
-        let substitutes: BTreeSet<_> = substitutes.map(model::Resource::resource_key).collect();
+        let substitutes = self.retain_new(&mut taken.substitutes);
         for Refusal { key, text } in &mut refused {
-            if substitutes.contains(key) || self.substituted.contains(key) {
-                *text = format!("{TARGET_REFUSED}: {text}");
+            if substitutes.contains_key(key) || self.substituted.contains_key(key) {
+                *text = format!("{}: {text}", consequence(key.kind));
             }
         }
         received(taken, refused, substitutes, parts)
+    }
+
+    /// Retains the substitutes to apply: those of resources without a previous version, unless they are in
+    /// effect. Returns their versions.
+    fn retain_new(&self, substitutes: &mut Vec<model::Resource>) -> BTreeMap<ResourceKey, Version> {
+        let mut versions = BTreeMap::new();
+        substitutes.retain(|substitute| {
+            let key = substitute.resource_key();
+            let version = Encoded::new(substitute).version;
+            let known = self.substituted.get(&key);
+            let is_new = known.map_or(!self.held.contains_key(&key), |known| *known != version);
+            if is_new {
+                versions.insert(key, version);
+            }
+            is_new
+        });
+        versions
     }
 
     /// Acknowledges an applied batch. Resources that could not be applied although valid (an
@@ -299,10 +326,7 @@ impl Client {
                 None => self.release(&key),
             }
         }
-        for key in substitutes {
-            self.substituted.insert(key.clone());
-            self.hold(key, None);
-        }
+        self.restore_substituted(substitutes);
         for refusal in failed {
             if self.held.contains_key(&refusal.key) {
                 self.hold(refusal.key.clone(), None);
@@ -342,7 +366,7 @@ impl Client {
 fn received(
     taken: Taken,
     refused: Vec<Refusal>,
-    substitutes: BTreeSet<ResourceKey>,
+    substitutes: BTreeMap<ResourceKey, Version>,
     parts: Vec<ReceivedPart>,
 ) -> Received {
     let mut changes = Vec::with_capacity(taken.changes.len());
@@ -396,6 +420,20 @@ fn key(kind: Kind, name: &str) -> ResourceKey {
     }
 }
 
-/// Before the reason of a rejection. Statuses and events quote it.
-const TARGET_REFUSED: &str = "it restricts access and has no previous version there, so requests of its \
-     target get status 503 (policy_invalid)";
+/// What the rejection of a resource without a previous version means. Statuses and events quote it.
+fn consequence(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Route => {
+            "it has no previous version there, so its requests get status 500, and its connections are \
+             closed"
+        }
+        Kind::Listener => {
+            "it has no previous version there, so requests for its host get status 403, and TLS \
+             handshakes are refused"
+        }
+        _ => {
+            "it restricts access and has no previous version there, so requests of its target get status \
+             503 (policy_invalid)"
+        }
+    }
+}

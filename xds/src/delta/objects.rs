@@ -4,7 +4,8 @@
 //! An HTTPRoute is a resource for each rule and listener. Half of its new version would be a
 //! configuration that no user wrote, so one rejected rule keeps the previous versions of the others.
 //! Without a previous version, a policy that restricts access is replaced by one that refuses every
-//! request of its target.
+//! request of its target, and a rule by one that refuses the requests that it matches: a wider rule, which
+//! may be less protected, would get them otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -93,16 +94,17 @@ impl HeldBack {
 
 /// What takes the place of a valid resource that must not be applied yet.
 fn refusing(resource: &Resource) -> Option<Resource> {
-    let Resource::Policy(policy) = resource else {
-        return None;
-    };
-    policy.spec.restricts_access().then(|| {
-        Resource::from(Policy {
-            key: policy.key.clone(),
-            target: policy.target.clone(),
-            spec: policy.spec.refusing_all(),
-        })
-    })
+    match resource {
+        Resource::Policy(policy) => policy.spec.restricts_access().then(|| {
+            Resource::from(Policy {
+                key: policy.key.clone(),
+                target: policy.target.clone(),
+                spec: policy.spec.refusing_all(),
+            })
+        }),
+        Resource::Route(route) => Some(route.refusing().into()),
+        _ => None,
+    }
 }
 
 /// The object that a resource belongs to. Only routes and policies consist of several resources

@@ -8,7 +8,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::matching::is_uri_path;
-use super::{Target, json};
+use super::{InvalidBackend, Target, json};
 
 /// An external authorization server. If it cannot be reached or fails, the request is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -23,6 +23,23 @@ pub struct ExternalAuth {
     /// are rejected. `None` sends no body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body_bytes: Option<NonZeroU32>,
+}
+
+impl ExternalAuth {
+    /// A server that does not exist, so that every request is rejected.
+    #[must_use]
+    pub fn refusing() -> Self {
+        Self {
+            target: Target::Invalid {
+                why: InvalidBackend::NotFound,
+                reference: String::new(),
+            },
+            protocol: ExternalAuthProtocol::Grpc {
+                request_headers: Vec::new(),
+            },
+            body_bytes: None,
+        }
+    }
 }
 
 /// The protocol to an authorization server.

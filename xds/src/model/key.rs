@@ -229,6 +229,13 @@ impl RouteKey {
         Self(format!("{rule}/{listener}").into())
     }
 
+    /// The listener.
+    #[must_use]
+    pub fn listener(&self) -> Option<ListenerKey> {
+        let (rule_end, _) = self.0.match_indices('/').nth(3)?;
+        ListenerKey::parse(self.0.get(rule_end + 1..)?).ok()
+    }
+
     /// The kind of the route object.
     #[must_use]
     pub fn kind(&self) -> &str {

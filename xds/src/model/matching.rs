@@ -42,6 +42,12 @@ impl PathMatch {
         normal_path(path).map(|path| Self::Exact(path.into()))
     }
 
+    /// Matches every path.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self::Prefix("".into())
+    }
+
     /// Matches these leading segments; a trailing slash is ignored.
     ///
     /// # Errors
@@ -196,6 +202,19 @@ pub struct HttpMatch {
     /// Query parameters, all of which must match; at most one entry per name.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub query: Box<[QueryMatch]>,
+}
+
+impl HttpMatch {
+    /// Matches every request.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self {
+            path: PathMatch::everything(),
+            method: None,
+            headers: Box::default(),
+            query: Box::default(),
+        }
+    }
 }
 
 #[cfg(test)]

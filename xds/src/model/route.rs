@@ -29,6 +29,24 @@ pub struct Route {
 }
 
 impl Route {
+    /// The route that refuses the same requests and connections.
+    #[must_use]
+    pub fn refusing(&self) -> Self {
+        let l4 = || L4Rule {
+            name: None,
+            backends: Vec::new(),
+        };
+        Self {
+            rule: match &self.rule {
+                RouteRule::Http(rule) => RouteRule::Http(HttpRule::refusing(rule.matches.to_vec())),
+                RouteRule::Tls(_) => RouteRule::Tls(l4()),
+                RouteRule::Tcp(_) => RouteRule::Tcp(l4()),
+                RouteRule::Udp(_) => RouteRule::Udp(l4()),
+            },
+            ..self.clone()
+        }
+    }
+
     /// Precedence among equally specific rules.
     #[must_use]
     pub fn order(&self) -> Order<'_> {
@@ -221,6 +239,21 @@ pub struct HttpRule {
 }
 
 impl HttpRule {
+    /// Responds with 500 to every request that it matches.
+    #[must_use]
+    pub fn refusing(matches: Vec<HttpMatch>) -> Self {
+        Self {
+            name: None,
+            protocol: RequestProtocol::Http,
+            matches: matches.into(),
+            filters: Filters::default(),
+            backends: Box::default(),
+            timeouts: Timeouts::default(),
+            retry: None,
+            session: None,
+        }
+    }
+
     /// All targets of its requests, including mirrors and authorization servers.
     fn targets(&self) -> impl Iterator<Item = &Target> {
         let filters = self.backends.iter().map(|backend| &backend.filters);

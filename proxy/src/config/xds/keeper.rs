@@ -1,14 +1,12 @@
 //! Saves the current configuration for the next process, a while after a change.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::task::{JoinError, JoinHandle};
 use tracing::{debug, warn};
-use xds::model::Model;
 
-use super::last_good::LastGoodFile;
+use super::last_good::{LastGoodFile, SavedConfig};
 use crate::config::apply::sleep_until;
 use crate::limits::LAST_GOOD_WAIT;
 
@@ -61,13 +59,13 @@ impl LastGoodWriter {
         }
     }
 
-    /// Handles it, with the current model.
-    pub(super) fn take(&mut self, next: SaveEvent, model: Arc<Model>) {
+    /// Handles it, with the current configuration.
+    pub(super) fn take(&mut self, next: SaveEvent, config: SavedConfig) {
         match next {
             SaveEvent::Write => {
                 self.due = None;
                 let file = self.file.clone();
-                let write = move || file.write(&model);
+                let write = move || file.write(&config);
                 self.writing = Some(tokio::task::spawn_blocking(write));
             }
             SaveEvent::Written(written) => {
@@ -77,12 +75,12 @@ impl LastGoodWriter {
         }
     }
 
-    pub(super) async fn finish(self, model: &Model) {
+    pub(super) async fn finish(self, config: &SavedConfig) {
         if let Some(writing) = self.writing {
             report(writing.await);
         }
         if self.due.is_some() {
-            report(Ok(self.file.write(model)));
+            report(Ok(self.file.write(config)));
         }
     }
 }

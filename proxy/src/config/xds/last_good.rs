@@ -5,17 +5,20 @@
 //! is meant for a volume in memory. It is replaced atomically, so that a crash leaves the previous
 //! one. Versions are not saved: they are hashes of the wire format. A resource from a newer
 //! controller with fields that this version does not know then has another version, and is sent
-//! again.
+//! again. What refuses requests in the place of a rejected resource is marked as such: otherwise the next
+//! process would take it for a previous version, and keep it when it is rejected with other matches.
 
 #![expect(
     clippy::disallowed_types,
     reason = "it runs on the configuration thread, or off it"
 )]
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes};
 use prost::Message as _;
@@ -23,7 +26,7 @@ use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use thiserror::Error;
 use xds::delta::{Encoded, Version};
 use xds::discovery::{self, Any};
-use xds::model::{Kind, Model, ObjectName, Resource};
+use xds::model::{Kind, Model, ObjectName, Resource, ResourceKey};
 
 use crate::limits::LAST_GOOD_BYTES;
 
@@ -33,6 +36,26 @@ pub(super) struct LastGoodFile {
     folder: PathBuf,
     gateway: ObjectName,
 }
+
+/// What is saved.
+#[derive(Debug, Default)]
+pub(super) struct SavedConfig {
+    pub(super) model: Arc<Model>,
+    /// Which of its resources refuse requests in the place of rejected ones.
+    pub(super) substituted: BTreeSet<ResourceKey>,
+}
+
+/// A saved resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SavedResource {
+    pub(super) resource: Resource,
+    pub(super) version: Version,
+    /// Whether it refuses requests in the place of a rejected one.
+    pub(super) is_substitute: bool,
+}
+
+/// The version of what refuses requests in the place of a rejected resource.
+const SUBSTITUTE: &str = "substitute";
 
 /// Why a file is not used.
 #[derive(Debug, Error)]
@@ -60,8 +83,8 @@ impl LastGoodFile {
         self.folder.join("last-good")
     }
 
-    /// The saved resources with their versions; `None` if there is no file.
-    pub(super) fn read(&self) -> Result<Option<Vec<(Resource, Version)>>, Unusable> {
+    /// The saved resources; `None` if there is no file.
+    pub(super) fn read(&self) -> Result<Option<Vec<SavedResource>>, Unusable> {
         let file = match File::open(self.path()) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             opened => opened?,
@@ -71,7 +94,7 @@ impl LastGoodFile {
         self.parse(&content).map(Some)
     }
 
-    fn parse(&self, content: &[u8]) -> Result<Vec<(Resource, Version)>, Unusable> {
+    fn parse(&self, content: &[u8]) -> Result<Vec<SavedResource>, Unusable> {
         let rest = content.strip_prefix(self.header().as_bytes());
         let rest = rest.ok_or_else(|| Unusable::Foreign(self.gateway.clone()))?;
         let (hash, body) = rest
@@ -90,7 +113,7 @@ impl LastGoodFile {
     }
 
     /// Saves a configuration in place of the previous one.
-    pub(super) fn write(&self, model: &Model) -> io::Result<()> {
+    pub(super) fn write(&self, saved: &SavedConfig) -> io::Result<()> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -101,7 +124,7 @@ impl LastGoodFile {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let body = body(model)?;
+        let body = body(saved)?;
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -119,13 +142,14 @@ impl LastGoodFile {
     }
 }
 
-fn body(model: &Model) -> io::Result<Vec<u8>> {
+fn body(saved: &SavedConfig) -> io::Result<Vec<u8>> {
     let mut body = Vec::new();
-    for resource in model.resources() {
+    for resource in saved.model.resources() {
         let encoded = Encoded::new(&resource);
+        let is_substitute = saved.substituted.contains(&encoded.key);
         let kept = discovery::Resource {
             name: encoded.key.key.to_string(),
-            version: String::new(),
+            version: if is_substitute { SUBSTITUTE } else { "" }.to_owned(),
             resource: Some(Any {
                 type_url: encoded.key.kind.type_url().to_owned(),
                 value: encoded.bytes,
@@ -137,7 +161,7 @@ fn body(model: &Model) -> io::Result<Vec<u8>> {
     Ok(body)
 }
 
-fn resource(kept: discovery::Resource) -> Result<(Resource, Version), Unusable> {
+fn resource(kept: discovery::Resource) -> Result<SavedResource, Unusable> {
     let content = kept.resource.ok_or(Unusable::Damaged)?;
     let kind = Kind::from_type_url(&content.type_url).ok_or(Unusable::Damaged)?;
     let decoded = xds::decode::resource(kind, &content.value);
@@ -146,7 +170,11 @@ fn resource(kept: discovery::Resource) -> Result<(Resource, Version), Unusable> 
         key: kept.name,
         why: problems.to_string(),
     })?;
-    Ok((decoded, Version::of(&content.value)))
+    Ok(SavedResource {
+        resource: decoded,
+        version: Version::of(&content.value),
+        is_substitute: kept.version == SUBSTITUTE,
+    })
 }
 
 #[cfg(test)]
@@ -158,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    fn model(services: usize) -> Model {
+    fn saved(services: usize) -> SavedConfig {
         let mut model = Model::default();
         for number in 0..services {
             model.insert(Resource::from(Service {
@@ -167,7 +195,10 @@ mod tests {
                 ports: Vec::new(),
             }));
         }
-        model
+        SavedConfig {
+            model: Arc::new(model),
+            substituted: BTreeSet::new(),
+        }
     }
 
     fn last_good_file(folder: &TempDir) -> LastGoodFile {
@@ -181,12 +212,15 @@ mod tests {
         let kept = last_good_file(&folder);
         assert!(kept.read().expect("there is none").is_none());
         for services in [3, 2] {
-            let model = model(services);
-            kept.write(&model).expect("our own folder");
+            let mut saved = saved(services);
+            let first = saved.model.resources().next().expect("there are some");
+            saved.substituted.insert(first.resource_key());
+            kept.write(&saved).expect("our own folder");
             let read = kept.read().expect("a whole file").expect("a file");
-            let expected = model.resources().map(|resource| {
-                let version = Encoded::new(&resource).version;
-                (resource, version)
+            let expected = saved.model.resources().map(|resource| SavedResource {
+                version: Encoded::new(&resource).version,
+                is_substitute: resource == first,
+                resource,
             });
             assert_eq!(read, expected.collect::<Vec<_>>());
         }
@@ -200,7 +234,7 @@ mod tests {
     fn a_file_that_is_damaged_or_of_another_gateway_is_not_used() {
         let folder = TempDir::new().expect("a temporary folder");
         let kept = last_good_file(&folder);
-        kept.write(&model(2)).expect("our own folder");
+        kept.write(&saved(2)).expect("our own folder");
         let saved = std::fs::read(kept.path()).expect("the file");
         for end in 0..saved.len() {
             std::fs::write(kept.path(), &saved[..end]).expect("our own folder");
@@ -222,9 +256,9 @@ mod tests {
     fn a_leftover_temporary_file_is_overwritten() {
         let folder = TempDir::new().expect("a temporary folder");
         let kept = last_good_file(&folder);
-        kept.write(&model(1)).expect("our own folder");
+        kept.write(&saved(1)).expect("our own folder");
         std::fs::write(kept.folder.join("last-good.new"), "half").expect("our own folder");
-        kept.write(&model(2)).expect("it is replaced");
+        kept.write(&saved(2)).expect("it is replaced");
         let read = kept.read().expect("a whole file").expect("a file");
         assert_eq!(read.len(), 2);
     }

@@ -1,7 +1,7 @@
 //! The configuration thread's loop with a controller as source: follows its stream, applies and
 //! acknowledges batches, and saves the current configuration for the next process.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use super::XdsConfig;
 use super::backoff::Backoff;
 use super::check::check;
 use super::keeper::LastGoodWriter;
-use super::last_good::LastGoodFile;
+use super::last_good::{LastGoodFile, SavedConfig};
 use super::link::{Link, LinkEvent};
 use super::shortage::Shortage;
 use super::state::ControllerState;
@@ -96,20 +96,22 @@ impl Worker {
                 );
             }
         };
-        let held: BTreeMap<_, _> = kept
+        let (substitutes, held): (Vec<_>, Vec<_>) = kept
             .iter()
-            .map(|(resource, version)| (resource.resource_key(), *version))
-            .collect();
-        let changes = kept.into_iter();
-        let changes = changes.map(|(resource, _)| (resource.resource_key(), Some(resource)));
+            .map(|it| (it.is_substitute, (it.resource.resource_key(), it.version)))
+            .partition(|(is_substitute, _)| *is_substitute);
+        let changes = kept.into_iter().map(|it| it.resource);
+        let changes = changes.map(|resource| (resource.resource_key(), Some(resource)));
         self.apply(changes.collect(), begun, Wait::First).await;
         let down: BTreeSet<ResourceKey> = self.down().map(|refusal| refusal.key).collect();
-        let held = held.into_iter();
+        let held = held.into_iter().map(|(_, one)| one);
         let held = held.map(|(key, version)| {
             let version = (!down.contains(&key)).then_some(version);
             (key, version)
         });
         self.client.restore(held);
+        let substitutes = substitutes.into_iter().map(|(_, one)| one);
+        self.client.restore_substituted(substitutes);
         self.state.change(|state| state.restored = true);
         self.publish_versions();
         info!(
@@ -131,9 +133,9 @@ impl Worker {
                 }
                 () = sleep_until(self.shortage.as_ref().map(Shortage::check_at)) => self.check_room(),
                 next = LastGoodWriter::next(&mut self.keeper) => {
-                    let model = self.in_force.applied().model;
+                    let config = self.saved_config();
                     if let Some(keeper) = &mut self.keeper {
-                        keeper.take(next, model);
+                        keeper.take(next, config);
                     }
                 }
             }
@@ -142,8 +144,16 @@ impl Worker {
 
     /// Saves unsaved changes before the worker ends.
     pub(super) async fn finish(self) {
+        let config = self.saved_config();
         if let Some(keeper) = self.keeper {
-            keeper.finish(&self.in_force.applied().model).await;
+            keeper.finish(&config).await;
+        }
+    }
+
+    fn saved_config(&self) -> SavedConfig {
+        SavedConfig {
+            model: self.in_force.applied().model,
+            substituted: self.client.substituted().cloned().collect(),
         }
     }
 
