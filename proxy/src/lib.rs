@@ -85,13 +85,14 @@
 //!                          v
 //!              config::apply, compile    dns names, key sets, router, policies
 //!                          v
-//!              config::publish           one pointer; a request keeps what it began with
+//!              config::publish           one pointer; a request keeps its rule
 //! ```
 //!
 //! It flows one way, on a thread of its own ([`config::local`]): files → valid objects
 //! (`translate::admit`) → the model ([`xds::model`]) → a [`config::Snapshot`] → one pointer, which
 //! each shard reads when a request begins. In a cluster ([`config::xds`]) the controller produces the
-//! model, and batches of changes arrive instead of files. A request keeps the snapshot it began with.
+//! model, and batches of changes arrive instead of files. A request keeps the snapshot it began with until its
+//! rule is known, and then that rule with its clusters.
 //! State that outlives a change (pools, health, counters) is kept on the shard under stable ids
 //! ([`names`]). Key sets of token issuers ([`config::jwks`]) are published by pointers of their own.
 //!

@@ -213,7 +213,7 @@ impl HeldOfController {
         self.compiler.take(&changes);
         let options = CompileOptions::new(NonZeroU32::MIN);
         let snapshot = self.compiler.snapshot(&Resolved::default(), &options);
-        self.compiler.release(snapshot.version);
+        self.compiler.release(snapshot.version, &[]);
         self.in_force.publish(changes, Arc::new(snapshot), 0);
         let _ = self.client.acknowledge(received, Vec::new());
     }

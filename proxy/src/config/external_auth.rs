@@ -6,7 +6,7 @@ use super::ClusterIndex;
 use crate::http::grammar::is_equivalent;
 
 /// An external authorization server.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct ExternalAuth {
     /// Its name for users, in logs and traces.
     pub name: Box<str>,

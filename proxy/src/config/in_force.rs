@@ -6,7 +6,7 @@
 )]
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -28,6 +28,8 @@ struct Inner {
     missing_keys: ArcSwap<Vec<MissingKeys>>,
     /// Objects in files whose previous version stays in effect.
     previous_versions: ArcSwap<Vec<String>>,
+    /// Replaced configurations that requests still use.
+    replaced: AtomicUsize,
     /// Whether the binds of a configuration were tried, and any of them, if there are any,
     /// succeeded.
     listened: AtomicBool,
@@ -140,6 +142,17 @@ impl InForce {
     #[must_use]
     pub fn previous_versions(&self) -> Arc<Vec<String>> {
         self.0.previous_versions.load_full()
+    }
+
+    /// Sets the number of replaced configurations that requests still use.
+    pub fn set_replaced(&self, count: usize) {
+        self.0.replaced.store(count, Ordering::Relaxed);
+    }
+
+    /// Replaced configurations that requests still use: each until the rule of its last request is known.
+    #[must_use]
+    pub fn replaced(&self) -> usize {
+        self.0.replaced.load(Ordering::Relaxed)
     }
 
     /// Sets the JWKS without current keys.

@@ -12,6 +12,7 @@ pub mod dns;
 mod endpoints;
 mod external_auth;
 pub mod files;
+pub(crate) mod held;
 pub mod in_force;
 mod jobs;
 pub mod jwks;
@@ -32,9 +33,9 @@ pub use endpoints::{Draw, EndpointIdentity, EndpointRef, EndpointSet};
 pub use external_auth::ExternalAuth;
 pub use l4::{BindProtocol, L4Backend, L4Routes, L4Rule, TrafficMode};
 pub use snapshot::{
-    Accepts, Address, BackendExtras, Bind, Cluster, ClusterIndex, Endpoint, InvalidPolicies,
-    Listener, Picker, Protection, Protocol, RetryLimit, Rule, RuleBackend, RuleTimeouts, Sessions,
-    Snapshot,
+    Accepts, Address, BackendExtras, Bind, BindSettings, Cluster, ClusterIndex, Endpoint,
+    InvalidPolicies, Listener, ListenerSettings, Picker, Protection, Protocol, RetryLimit, Rule,
+    RuleBackend, RuleTimeouts, Sessions, Snapshot,
 };
 
 /// The pointer that every shard reads, and only the configuration thread writes.

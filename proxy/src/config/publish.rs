@@ -1,10 +1,11 @@
 //! Publishes snapshots to the shards, and frees them once no shard holds them.
 //!
-//! A shard never frees a snapshot: the last reference is kept here, so that the configuration
-//! thread does the work of freeing 100 000 rules.
+//! A shard never frees a snapshot, or what its requests hold of one: the last reference is kept here,
+//! so that the configuration thread does the work of freeing 100 000 rules.
 
 use std::sync::Arc;
 
+use super::held::{Held, HeldQueue};
 use super::{Published, Snapshot};
 
 /// The only writer of the published pointer.
@@ -13,6 +14,10 @@ pub struct Publisher {
     published: Published,
     /// Replaced snapshots that may still be in use.
     replaced: Vec<Arc<Snapshot>>,
+    /// What shards hold beyond their snapshot.
+    held: Vec<Held>,
+    /// Where they report it.
+    reported: HeldQueue,
 }
 
 impl Publisher {
@@ -22,18 +27,23 @@ impl Publisher {
         Self {
             published,
             replaced: Vec::new(),
+            held: Vec::new(),
+            reported: HeldQueue::default(),
         }
     }
 
     /// Makes a snapshot the one that new requests use.
-    pub fn publish(&mut self, snapshot: Snapshot) {
+    pub fn publish(&mut self, mut snapshot: Snapshot) {
+        snapshot.held = HeldQueue::clone(&self.reported);
         let replaced = self.published.swap(Arc::new(snapshot));
         self.replaced.push(replaced);
     }
 
-    /// Frees the snapshots without other holders. Returns the version of the oldest one in use: ids
-    /// of older ones can be reused.
+    /// Frees the snapshots, and the parts of snapshots, without other holders. Returns the version of the
+    /// oldest one in use: ids of older ones can be reused, unless a part that is [held](Self::held) has them.
     pub fn sweep(&mut self) -> u64 {
+        self.held.extend(std::iter::from_fn(|| self.reported.pop()));
+        self.held.retain(Held::is_in_use);
         // A replaced snapshot can be cloned only by its holders, so a count of one stays one.
         self.replaced
             .retain(|snapshot| Arc::strong_count(snapshot) > 1);
@@ -42,10 +52,22 @@ impl Publisher {
         replaced.fold(in_force, u64::min)
     }
 
-    /// Whether replaced snapshots are still in use.
+    /// What shards hold beyond their snapshot, as of the last sweep.
+    #[must_use]
+    pub fn held(&self) -> &[Held] {
+        &self.held
+    }
+
+    /// Whether replaced snapshots, or parts of some, may still be in use.
     #[must_use]
     pub fn waits(&self) -> bool {
-        !self.replaced.is_empty()
+        !self.replaced.is_empty() || !self.held.is_empty()
+    }
+
+    /// Number of replaced snapshots that are still in use.
+    #[must_use]
+    pub fn replaced(&self) -> usize {
+        self.replaced.len()
     }
 }
 

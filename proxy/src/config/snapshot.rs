@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use xds::model;
 use super::Chunked;
 use super::endpoints::{Draw, EndpointIdentity, EndpointSet};
 use super::external_auth::ExternalAuth;
+use super::held::HeldQueue;
 use super::l4::{BindProtocol, L4Routes, TrafficMode};
 use crate::limits::Limits;
 use crate::names::{Interned, KeyPrefix};
@@ -40,6 +42,8 @@ pub struct Snapshot {
     pub credentials: Arc<Credentials>,
     /// Connections of one shard to all of them, at most.
     pub upstream_connections_per_shard: u32,
+    /// Where shards report what they hold of it.
+    pub(crate) held: HeldQueue,
 }
 
 impl Snapshot {
@@ -71,6 +75,17 @@ impl Snapshot {
 /// One socket address, and the listeners that share it.
 #[derive(Debug, Clone)]
 pub struct Bind {
+    /// What requests keep of it.
+    pub settings: Arc<BindSettings>,
+    /// Its listeners, the most specific hostname first.
+    pub listeners: Chunked<Listener>,
+    /// Finds a listener by host.
+    pub hosts: Arc<HostIndex>,
+}
+
+/// The settings of a bind, which a request keeps until its end.
+#[derive(Debug)]
+pub struct BindSettings {
     /// Key of the bind in the model.
     pub key: model::BindKey,
     /// For connections or for datagrams.
@@ -91,10 +106,14 @@ pub struct Bind {
     pub trust: TrustedHops,
     /// Access log of requests that match no listener, or whose head is malformed.
     pub access_log: model::AccessLog,
-    /// Its listeners, the most specific hostname first.
-    pub listeners: Chunked<Listener>,
-    /// Finds a listener by host.
-    pub hosts: Arc<HostIndex>,
+}
+
+impl Deref for Bind {
+    type Target = BindSettings;
+
+    fn deref(&self) -> &BindSettings {
+        &self.settings
+    }
 }
 
 impl Bind {
@@ -102,33 +121,54 @@ impl Bind {
     /// (GEP-1713).
     #[must_use]
     pub fn listener(&self, host: &str) -> Option<&Listener> {
-        self.listeners.get(self.hosts.find(host.as_bytes())?)
+        self.listeners.get(self.position(host)?)
+    }
+
+    /// Its index among the listeners.
+    #[must_use]
+    pub fn position(&self, host: &str) -> Option<usize> {
+        self.hosts.find(host.as_bytes())
     }
 }
 
 /// A listener and its routes.
 #[derive(Debug)]
 pub struct Listener {
-    /// Its id in the counters.
-    pub id: Interned,
-    /// Key of the listener in the model.
-    pub key: model::ListenerKey,
-    /// Hosts that it serves; `None` means every host.
-    pub hostname: Option<model::Hostname>,
+    /// What requests keep of it.
+    pub settings: Arc<ListenerSettings>,
     /// How its connections are handled.
     pub traffic: TrafficMode,
     /// Rules for connections that are forwarded as bytes.
     pub l4: Arc<L4Routes>,
     /// How its connections begin.
     pub accepts: Accepts,
-    /// Authorization servers that are called before a rule is selected.
-    pub external_auth: Arc<[ExternalAuth]>,
     /// Which rule serves a request.
     pub router: Arc<Router>,
     /// Its rules; the router names them by number.
     pub rules: Chunked<Rule>,
+}
+
+/// The settings of a listener, which a request keeps until its end.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ListenerSettings {
+    /// Its id in the counters.
+    pub id: Interned,
+    /// Key of the listener in the model.
+    pub key: model::ListenerKey,
+    /// Hosts that it serves; `None` means every host.
+    pub hostname: Option<model::Hostname>,
+    /// Authorization servers that are called before a rule is selected.
+    pub external_auth: Arc<[ExternalAuth]>,
     /// The access log of requests that no rule serves.
     pub access_log: model::AccessLog,
+}
+
+impl Deref for Listener {
+    type Target = ListenerSettings;
+
+    fn deref(&self) -> &ListenerSettings {
+        &self.settings
+    }
 }
 
 /// How a listener's connections begin. The listeners of a bind are all of TLS, or none is.
@@ -187,6 +227,12 @@ impl Rule {
         }
     }
 
+    /// The namespace of its route.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.name.split('/').nth(1).unwrap_or_default()
+    }
+
     /// The session persistence of requests to one of its backends.
     #[must_use]
     pub fn session_of<'r>(
@@ -227,12 +273,6 @@ impl Rule {
 
     /// The policy that refuses every request, since its restrictions cannot be enforced.
     #[must_use]
-    /// The namespace of its route.
-    #[must_use]
-    pub fn namespace(&self) -> &str {
-        self.name.split('/').nth(1).unwrap_or_default()
-    }
-
     pub fn refused_by(&self) -> Option<&str> {
         self.invalid_policies.as_ref()?.refused_by.as_deref()
     }

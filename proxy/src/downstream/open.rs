@@ -5,14 +5,13 @@
 //! selects one.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
-use crate::config::{Accepts, BindProtocol, Listener, TrafficMode};
+use crate::config::{Accepts, BindProtocol, L4Rule, Listener, TrafficMode};
 use crate::exchange::{Client, NextStep, Proxy};
 use crate::failure::{Failure, FailureKind};
-use crate::l4::{self, ConnectionRecord, Protocol, SelectedRule};
+use crate::l4::{self, ConnectionRecord, Protocol};
 use crate::memory::Buffer;
-use crate::shard::SnapshotHandle;
+use crate::shard::{RuleHandle, SnapshotHandle};
 use crate::tls::client_hello::ClientHello;
 
 use super::{proxy_protocol, tls};
@@ -87,7 +86,7 @@ async fn carry(
     proxy: &Rc<Proxy>,
     client: &Client,
     buffer: &mut Buffer,
-    found: Result<SelectedRule, Failure>,
+    found: Result<RuleHandle<L4Rule>, Failure>,
     record: ConnectionRecord<'_>,
 ) -> NextStep {
     let Err(failure) = l4::serve(proxy, client, buffer, found, record).await else {
@@ -111,7 +110,7 @@ fn plan<'a>(
     client: &Client,
     listener: Option<&Listener>,
     hello: Option<&'a ClientHello>,
-) -> Result<(Result<SelectedRule, Failure>, ConnectionRecord<'a>), NextStep> {
+) -> Result<(Result<RuleHandle<L4Rule>, Failure>, ConnectionRecord<'a>), NextStep> {
     let bind = snapshot.bind(client.bind).ok_or(NextStep::Close)?;
     let (protocol, listener) = match hello {
         Some(_) => (Protocol::Tls, listener),
@@ -123,7 +122,7 @@ fn plan<'a>(
         let client = client.hop.address();
         record.begin_trace(proxy, client, snapshot, (bind, listener));
     }
-    Ok((find(snapshot, listener, name), record))
+    Ok((find(proxy, snapshot, listener, name), record))
 }
 
 /// Traces a TLS connection whose server name matches no listener.
@@ -139,14 +138,12 @@ fn trace_unserved(proxy: &Proxy, snapshot: &SnapshotHandle, client: &Client, hel
 
 /// The rule of a listener for a server name.
 fn find(
+    proxy: &Proxy,
     snapshot: &SnapshotHandle,
     listener: Option<&Listener>,
     server_name: Option<&str>,
-) -> Result<SelectedRule, Failure> {
+) -> Result<RuleHandle<L4Rule>, Failure> {
     let listener = listener.ok_or(FailureKind::NoListener)?;
     let rule = listener.l4.find(server_name).ok_or(FailureKind::NoRoute)?;
-    Ok(SelectedRule {
-        rule: Arc::clone(rule),
-        snapshot: Rc::clone(snapshot),
-    })
+    Ok(proxy.shard.config.hold_l4(snapshot, rule))
 }

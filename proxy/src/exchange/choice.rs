@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use xds::model::InvalidBackend;
 
-use crate::config::{Cluster, ClusterIndex, Draw, Endpoint, L4Backend, RuleBackend, Snapshot};
+use crate::config::{Cluster, ClusterIndex, Draw, Endpoint, L4Backend, RuleBackend};
 use crate::failure::{Failure, FailureKind};
 use crate::names::Interned;
 use crate::shard::Shard;
@@ -45,10 +45,9 @@ impl Share for L4Backend {
 /// reference that does not resolve (Gateway API, `HTTPRouteRule.backendRefs`).
 pub(crate) fn draw<'a, S: Share>(
     shard: &Shard,
-    snapshot: &'a Snapshot,
     (draw, backends): (&Draw, &'a [S]),
     trace: Option<&Tracer>,
-) -> Result<(&'a S, &'a Cluster), Failure> {
+) -> Result<(&'a S, ClusterIndex), Failure> {
     let destination = shard.with_rng(|rng| draw.draw(rng));
     let backend = destination.and_then(|at| backends.get(at));
     let backend = backend.ok_or(FailureKind::NoValidBackend)?;
@@ -58,7 +57,7 @@ pub(crate) fn draw<'a, S: Share>(
         }
         FailureKind::NoValidBackend
     })?;
-    Ok((backend, snapshot.cluster(index)))
+    Ok((backend, index))
 }
 
 /// Selects an endpoint, preferably one not tried yet, and registers the attempt: the pinned

@@ -15,12 +15,14 @@ pub(crate) mod scratch;
 mod selected;
 mod server_decision;
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use xds::model::Scheme;
 
 use crate::channel::Channel;
-use crate::config::{Bind, RuleBackend};
+use crate::config::held::HeldRule;
+use crate::config::{BindSettings, Cluster, ClusterIndex, Rule, RuleBackend};
 use crate::http::h1::encode::Persist;
 use crate::memory::Buffer;
 use crate::net::Liveness;
@@ -28,7 +30,7 @@ use crate::policy::cors::Cors;
 use crate::policy::forwarded::HeaderTrust;
 use crate::policy::headers::HeaderEdits;
 use crate::policy::jwt::Principal;
-use crate::shard::{Shard, SnapshotHandle};
+use crate::shard::{ListenerHandle, RuleHandle, Shard, SnapshotHandle};
 use crate::upstream::picker::Pick;
 
 pub(crate) use self::client::Client;
@@ -43,10 +45,12 @@ pub(crate) use self::server_decision::ServerDecision;
 pub(crate) struct Exchange<'a> {
     pub(crate) proxy: &'a Rc<Proxy>,
     pub(crate) shard: &'a Rc<Shard>,
-    /// The configuration at the time of the request; the request keeps it to the end. Anything that
-    /// outlives the exchange holds it too: indices into it are meaningless in a newer one.
-    pub(crate) snapshot: &'a SnapshotHandle,
-    pub(crate) bind: &'a Bind,
+    /// The configuration at the time of the request, until its rule is known: a response may take days,
+    /// and snapshots are large.
+    pub(crate) snapshot: Option<SnapshotHandle>,
+    /// What it holds of the configuration instead, to its end.
+    pub(crate) holds: &'a Holds,
+    pub(crate) bind: &'a BindSettings,
     pub(crate) client: &'a Client,
     pub(crate) received: &'a Received,
     /// Whether its forwarding headers are trusted.
@@ -70,6 +74,22 @@ pub(crate) struct Exchange<'a> {
     pub(crate) server_decision: Option<Box<ServerDecision>>,
     /// The facts about the request so far, for counters and the log.
     pub(crate) record: RequestRecord<'a>,
+}
+
+/// What a request holds of its configuration: set as its listener and its rule become known. Indices of
+/// clusters refer to it.
+#[derive(Default)]
+pub(crate) struct Holds {
+    pub(crate) listener: OnceCell<ListenerHandle>,
+    pub(crate) rule: OnceCell<RuleHandle<Rule>>,
+}
+
+impl Holds {
+    /// A cluster that the rule names. `None` before the rule is known.
+    pub(crate) fn cluster(&self, index: ClusterIndex) -> Option<&Cluster> {
+        let rule: &HeldRule<Rule> = self.rule.get()?;
+        Some(rule.cluster(index))
+    }
 }
 
 /// What happens to the client's connection after a request.
@@ -99,8 +119,8 @@ impl<'a> Exchange<'a> {
     /// Starts the exchange of a parsed request.
     pub(crate) fn begin(
         proxy: &'a Rc<Proxy>,
-        snapshot: &'a SnapshotHandle,
-        bind: &'a Bind,
+        snapshot: SnapshotHandle,
+        (bind, holds): (&'a BindSettings, &'a Holds),
         client: &'a Client,
         received: &'a Received,
         buffer: &'a mut Buffer,
@@ -115,7 +135,8 @@ impl<'a> Exchange<'a> {
         Self {
             proxy,
             shard: &proxy.shard,
-            snapshot,
+            snapshot: Some(snapshot),
+            holds,
             bind,
             client,
             received,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use admin_types::trace::Finished;
 
-use crate::config::{Cluster, Endpoint, Listener, Rule};
+use crate::config::{Cluster, Endpoint, ListenerSettings, Rule};
 use crate::failure::Failure;
 use crate::observe::counters::GaugeGuard;
 use crate::policy::request_id::RequestId;
@@ -18,7 +18,7 @@ pub(crate) struct RequestRecord<'a> {
     pub(crate) started: Instant,
     /// Its id, if one was needed.
     pub(crate) id: Option<RequestId>,
-    pub(crate) listener: Option<&'a Listener>,
+    pub(crate) listener: Option<&'a ListenerSettings>,
     pub(crate) rule: Option<&'a Rule>,
     pub(crate) cluster: Option<&'a Cluster>,
     /// The endpoint of the response or of the last attempt.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::Bind;
+use crate::config::BindSettings;
 use crate::failure::Failure;
 use crate::http::authority::MAX_HOST_BYTES;
 use crate::http::grpc;
@@ -175,7 +175,7 @@ impl NormalForm {
     pub(crate) fn normalise<'a>(
         &'a mut self,
         received: &'a Received,
-        bind: &Bind,
+        bind: &BindSettings,
     ) -> Result<(&'a str, Target<'a>), Failure> {
         let target = received.head.target.of(&received.bytes);
         let target = normalise_target(target, bind.path_options, &mut self.target)?;

@@ -115,6 +115,7 @@ impl Inspected {
             binds_down: &binds_down,
             missing_keys: &self.in_force.missing_keys(),
             previous_versions: self.in_force.previous_versions().len(),
+            replaced: self.in_force.replaced(),
             memory: self.shards.memory(),
             dropped_log_lines: self.shards.dropped_log_lines(),
         };

@@ -1,8 +1,9 @@
 //! Byte-proxied connections: a rule, a backend, an endpoint, then bytes in both directions.
 //!
 //! No phase waits for the client: protocols in which the server speaks first work too. A connection
-//! keeps its rule but not its snapshot: connections may last for days, and snapshots are large. The
-//! client's bytes received so far (its ClientHello) are in the buffer.
+//! keeps its rule and, until it is connected, the rule's clusters, but not its snapshot: connections may
+//! last for days, and snapshots are large. The client's bytes received so far (its ClientHello) are in
+//! the buffer.
 
 mod reach;
 mod record;
@@ -18,16 +19,10 @@ use crate::exchange::{Client, Proxy};
 use crate::failure::{Failure, FailureKind};
 use crate::memory::Buffer;
 use crate::policy::proxy_protocol::Expectation;
-use crate::shard::SnapshotHandle;
+use crate::shard::RuleHandle;
 
 use self::reach::{ActiveConnection, reach};
 pub(crate) use self::record::{ConnectionRecord, Protocol};
-
-/// A rule with the configuration that its indices refer to.
-pub(crate) struct SelectedRule {
-    pub(crate) snapshot: SnapshotHandle,
-    pub(crate) rule: Arc<L4Rule>,
-}
 
 /// Proxies a connection by its rule until it ends, or ends it without one.
 ///
@@ -38,7 +33,7 @@ pub(crate) async fn serve(
     proxy: &Rc<Proxy>,
     client: &Client,
     buffer: &mut Buffer,
-    found: Result<SelectedRule, Failure>,
+    found: Result<RuleHandle<L4Rule>, Failure>,
     mut record: ConnectionRecord<'_>,
 ) -> Result<(), Failure> {
     let outcome = match found {
@@ -56,15 +51,16 @@ async fn carry(
     proxy: &Rc<Proxy>,
     client: &Client,
     buffer: &mut Buffer,
-    SelectedRule { snapshot, rule }: SelectedRule,
+    held: RuleHandle<L4Rule>,
     record: &mut ConnectionRecord<'_>,
 ) -> Result<(), Failure> {
     let shard = &proxy.shard;
     let ActiveConnection {
         connection,
         endpoint_use,
-    } = Box::pin(reach(proxy, client, &snapshot, &rule, record)).await?;
-    drop(snapshot);
+    } = Box::pin(reach(proxy, client, &held, record)).await?;
+    let rule = Arc::clone(&held.rule);
+    drop(held);
     let mut from_backend = shard.buffers.take();
     let tunnel = Tunnel {
         shard,

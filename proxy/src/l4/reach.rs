@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use super::ConnectionRecord;
-use crate::config::{L4Rule, Snapshot};
+use crate::config::L4Rule;
+use crate::config::held::HeldRule;
 use crate::exchange::choice::{choose, draw};
 use crate::exchange::{Client, Proxy};
 use crate::failure::Failure;
@@ -24,16 +25,13 @@ pub(super) struct ActiveConnection {
 pub(super) async fn reach(
     proxy: &Proxy,
     client: &Client,
-    snapshot: &Snapshot,
-    rule: &L4Rule,
+    held: &HeldRule<L4Rule>,
     record: &mut ConnectionRecord<'_>,
 ) -> Result<ActiveConnection, Failure> {
-    let (shard, upstreams) = (&proxy.shard, &proxy.upstreams);
-    let (backends, trace) = (
-        (&rule.draw, rule.backends.as_slice()),
-        record.trace.as_deref(),
-    );
-    let (backend, cluster) = draw(shard, snapshot, backends, trace)?;
+    let (shard, upstreams, rule) = (&proxy.shard, &proxy.upstreams, &*held.rule);
+    let backends = (&rule.draw, rule.backends.as_slice());
+    let (backend, index) = draw(shard, backends, record.trace.as_deref())?;
+    let cluster = held.cluster(index);
     record.cluster = Some((cluster.id, cluster.name.clone()));
     let requirements = ConnectionRequirements {
         proxied: client.proxied_to(cluster),
@@ -57,7 +55,7 @@ pub(super) async fn reach(
         .await;
         let now = Instant::now();
         let took = now.saturating_duration_since(begun);
-        // The snapshot is held, so the id still belongs to the rule.
+        // The rule is held, so the id still belongs to it.
         shard.counters.routes.of(rule.id).connect.observe(took);
         let outcome = match &connected {
             Ok(_) => Some(Outcome::Success(took)),

@@ -1,13 +1,14 @@
 //! External authorization: servers decide whether a request may pass. If a server cannot be reached,
 //! the request is rejected.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::http::StatusCode;
-use xds::model::{ExternalAuthProtocol, Scheme};
+use xds::model::{ExternalAuthProtocol, InvalidBackend, Scheme};
 
 use super::body::Body;
-use crate::config::{ExternalAuth, Listener};
+use crate::config::{Cluster, ClusterIndex, ExternalAuth, Snapshot};
 use crate::exchange::{Client, ConnectionOutcome, Destination, Exchange, Matched};
 use crate::failure::{Failure, FailureKind, GrpcStatus};
 use crate::http::head::{Framing, Version};
@@ -35,13 +36,15 @@ impl<'a> Exchange<'a> {
     /// Calls the servers of the listener, before a rule is selected.
     pub(super) async fn authorize_by_listener_servers(
         &mut self,
-        listener: &'a Listener,
         target: Target<'a>,
     ) -> Result<(), Failure> {
-        let servers = &*listener.external_auth;
-        if servers.is_empty() {
+        let listener = self.record.listener;
+        let Some(servers) = listener
+            .map(|it| &*it.external_auth)
+            .filter(|it| !it.is_empty())
+        else {
             return Ok(());
-        }
+        };
         let call = AuthorizationCall {
             servers,
             target,
@@ -157,7 +160,8 @@ impl<'a> Exchange<'a> {
         own: &[u8],
     ) -> Result<Verdict, MissingVerdict> {
         let cluster = server.cluster.map_err(|why| MissingVerdict(why.reason()))?;
-        let cluster = self.snapshot.cluster(cluster);
+        let snapshot = self.snapshot.clone();
+        let cluster = self.cluster_of_server(cluster, snapshot.as_deref())?;
         let (received, upstreams) = (self.received, &self.proxy.upstreams);
         let body = self.server_decision.as_deref();
         let body = body.and_then(|server_decision| server_decision.body.as_deref());
@@ -212,6 +216,17 @@ impl<'a> Exchange<'a> {
                 grpc::interpret(response, &subject)
             }
         }
+    }
+
+    /// The cluster of a server: of the rule's, or, before a rule is known, of the listener's.
+    fn cluster_of_server<'s>(
+        &'s self,
+        index: ClusterIndex,
+        snapshot: Option<&'s Arc<Snapshot>>,
+    ) -> Result<&'s Cluster, MissingVerdict> {
+        let of_listener = || snapshot.map(|snapshot| snapshot.cluster(index));
+        let cluster = self.holds.cluster(index).or_else(of_listener);
+        cluster.ok_or(MissingVerdict(InvalidBackend::NotFound.reason()))
     }
 
     fn arrival(&self) -> RequestSource {

@@ -61,7 +61,10 @@ impl<'a> Exchange<'a> {
         destination: Destination<'a>,
     ) {
         let copy = Rc::new(MirrorQueue::new(self.shard));
-        let target = self.snapshot.cluster(index);
+        let Some(rule) = self.holds.rule.get() else {
+            return;
+        };
+        let target = rule.cluster(index);
         let protocol = matched.rule.protocol_to(target);
         let own = self.hide_picked_endpoints();
         let head = self.copy_head((protocol, &target.protection), destination, &copy);
@@ -74,8 +77,7 @@ impl<'a> Exchange<'a> {
         let framed = matches!(head, CopyHead::InBuffer);
         let chunked = framed && self.framing() == Framing::Chunked;
         self.mirrors.push(Feed::new(&copy, chunked));
-        // The index refers to the request's own snapshot, even if a newer one is current.
-        let (proxy, snapshot) = (Rc::clone(self.proxy), Rc::clone(self.snapshot));
+        let (proxy, rule) = (Rc::clone(self.proxy), Rc::clone(rule));
         let (limits, request_kind) = (*matched.rule.limits, self.received.request_kind());
         let persist = if self.received.has_undefined_content() {
             Persist::Close
@@ -84,7 +86,7 @@ impl<'a> Exchange<'a> {
         };
         let requirements = (protocol, self.client.proxied_to(target));
         monoio::spawn(fenced(self.shard, Purpose::Mirror, async move {
-            let cluster = snapshot.cluster(index);
+            let cluster = rule.cluster(index);
             // Boxed, so that requests without mirrors do not reserve the space.
             Box::pin(carry(
                 &proxy.upstreams,

@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use crate::exchange::local_response::reject_for_removed_bind;
 use crate::exchange::scratch::Scratch;
-use crate::exchange::{Client, ConnectionOutcome, Exchange, NextStep, Proxy};
+use crate::exchange::{Client, ConnectionOutcome, Exchange, Holds, NextStep, Proxy};
 use crate::failure::{Failure, FailureKind};
 use crate::forward;
 use crate::memory::Buffer;
@@ -30,8 +30,7 @@ pub(crate) async fn handle(
     buffer: &mut Buffer,
     scratch: &mut Scratch,
 ) -> ConnectionOutcome {
-    let snapshot = proxy.shard.config.load();
-    let Some(bind) = snapshot.bind(client.bind) else {
+    let Some((snapshot, bind)) = proxy.shard.config.load_for(client.bind) else {
         return ConnectionOutcome::End(reject_for_removed_bind(&proxy.shard, client).await);
     };
     let Scratch {
@@ -39,8 +38,9 @@ pub(crate) async fn handle(
         normal,
         work,
     } = scratch;
-    let target = normal.normalise(received, bind);
-    let mut exchange = Exchange::begin(proxy, &snapshot, bind, client, received, buffer, work);
+    let target = normal.normalise(received, &bind);
+    let held = (&**bind, &Holds::default());
+    let mut exchange = Exchange::begin(proxy, snapshot, held, client, received, buffer, work);
     if proxy.watches.are_armed() {
         exchange.begin_trace(&target);
     }
@@ -63,12 +63,12 @@ pub(crate) async fn refuse(
     failure: Failure,
 ) -> NextStep {
     tracing::debug!(client = %client.hop.address(), %failure, "rejected a malformed request head");
-    let snapshot = proxy.shard.config.load();
-    let Some(bind) = snapshot.bind(client.bind) else {
+    let Some((snapshot, bind)) = proxy.shard.config.load_for(client.bind) else {
         return reject_for_removed_bind(&proxy.shard, client).await;
     };
     let Scratch { received, work, .. } = scratch;
-    let mut exchange = Exchange::begin(proxy, &snapshot, bind, client, received, buffer, work);
+    let held = (&**bind, &Holds::default());
+    let mut exchange = Exchange::begin(proxy, snapshot, held, client, received, buffer, work);
     if proxy.watches.are_armed() {
         exchange.begin_trace(&Err(failure));
     }
@@ -97,9 +97,7 @@ async fn serve<'a>(
         return Err(FailureKind::Overloaded.into());
     }
     let listener = exchange.select_listener(host)?;
-    exchange
-        .authorize_by_listener_servers(listener, target)
-        .await?;
+    exchange.authorize_by_listener_servers(target).await?;
     let matched = exchange.select_rule(listener, host, target)?;
     exchange.refuse_by_invalid_policy(&matched)?;
     exchange.authenticate(&matched).await?;

@@ -17,6 +17,9 @@ impl<'a> Exchange<'a> {
     pub(super) fn begin_trace(&mut self, target: &Result<(&str, Target<'_>), Failure>) {
         let received = self.received;
         let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
+        let Some(snapshot) = &self.snapshot else {
+            return;
+        };
         let random = self.shard.with_rng(RngExt::random);
         self.record.id = Some(RequestId::choose(self.header_trust, fields, bytes, random));
         let (host, path) = match target {
@@ -31,8 +34,8 @@ impl<'a> Exchange<'a> {
             id: self.record.id.as_ref().map_or("", |id| id.as_str()),
             client: self.client.hop.address(),
             bind: self.bind,
-            credentials: &self.snapshot.credentials,
-            configuration: self.snapshot.version,
+            credentials: &snapshot.credentials,
+            configuration: snapshot.version,
             started: self.record.started,
         };
         let trace = Tracer::begin_request(&self.proxy.watches, self.shard.id, &begun);

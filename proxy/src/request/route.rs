@@ -1,11 +1,12 @@
 //! Routing: the listener by host, the rule by everything else, the backend by weight.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use http::HeaderName;
 use xds::model::{SessionPersistence, SessionToken};
 
-use crate::config::{Bind, Listener, Rule, RuleBackend, Sessions};
+use crate::config::{Listener, ListenerSettings, Rule, RuleBackend, Sessions};
 use crate::exchange::choice::draw;
 use crate::exchange::scratch::Received;
 use crate::exchange::{Destination, Exchange, Matched, PinnedSession};
@@ -20,21 +21,30 @@ use crate::trace::Tracer;
 use crate::upstream::session::{self, PersistentSession, seconds};
 
 impl<'a> Exchange<'a> {
-    /// The listener for the request's host.
-    pub(super) fn select_listener(&mut self, host: &str) -> Result<&'a Listener, Failure> {
-        let bind: &'a Bind = self.bind;
-        let listener = bind.listener(host);
+    /// Selects the listener for the request's host, and returns its index in the bind.
+    pub(super) fn select_listener(&mut self, host: &str) -> Result<usize, Failure> {
+        let snapshot = self.snapshot.clone().ok_or(FailureKind::NoListener)?;
+        let bind = snapshot.bind(self.client.bind);
+        let bind = bind.ok_or(FailureKind::NoListener)?;
+        let position = bind.position(host);
+        let listener = position.and_then(|at| bind.listeners.get(at));
         if let Some(trace) = &self.record.trace {
             trace.listener(host, bind, listener);
         }
-        let listener = listener.ok_or(FailureKind::NoListener)?;
-        self.record.listener = Some(listener);
-        let counters = self.shard.counters.listeners.of(listener.id);
+        let (at, listener) = position.zip(listener).ok_or(FailureKind::NoListener)?;
+        let hold = || {
+            self.shard
+                .config
+                .hold_listener(&snapshot, &listener.settings)
+        };
+        let settings: &'a ListenerSettings = &self.holds.listener.get_or_init(hold).0;
+        self.record.listener = Some(settings);
+        let counters = self.shard.counters.listeners.of(settings.id);
         self.record.active[0] = Some(GaugeGuard::new(&counters.requests));
         // A client that used another listener in its handshake was authenticated by that one's
         // settings (RFC 9110 section 15.5.20, GEP-3567).
         if self.client.is_for(bind, listener) {
-            Ok(listener)
+            Ok(at)
         } else if self.client.is_current(bind) {
             Err(FailureKind::Misdirected.into())
         } else {
@@ -42,13 +52,17 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// The rule that matches the request.
+    /// Selects the rule that matches the request, and lets go of the rest of the configuration.
     pub(super) fn select_rule(
         &mut self,
-        listener: &'a Listener,
+        listener: usize,
         host: &str,
         target: Target<'a>,
     ) -> Result<Matched<'a>, Failure> {
+        let snapshot = self.snapshot.take().ok_or(FailureKind::NoListener)?;
+        let bind = snapshot.bind(self.client.bind);
+        let listener = bind.and_then(|bind| bind.listeners.get(listener));
+        let listener = listener.ok_or(FailureKind::NoListener)?;
         let received: &'a Received = self.received;
         let own = TrustedFields {
             received: HeadFields {
@@ -67,6 +81,8 @@ impl<'a> Exchange<'a> {
                 self.select_by(listener, host, target, &granted)
             }
         }?;
+        let hold = || self.shard.config.hold_rule(&snapshot, rule);
+        let rule: &'a Rule = &self.holds.rule.get_or_init(hold).rule;
         self.record.rule = Some(rule);
         let counters = self.shard.counters.routes.of(rule.id);
         self.record.active[1] = Some(GaugeGuard::new(&counters.active));
@@ -77,13 +93,13 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    fn select_by<H: HeaderLookup>(
+    fn select_by<'l, H: HeaderLookup>(
         &self,
-        listener: &'a Listener,
+        listener: &'l Listener,
         host: &str,
         target: Target<'a>,
         headers: &H,
-    ) -> Result<(Selected, &'a Rule), Failure> {
+    ) -> Result<(Selected, &'l Arc<Rule>), Failure> {
         let view = RequestView {
             host: host.as_bytes(),
             path: target.path().as_bytes(),
@@ -94,9 +110,10 @@ impl<'a> Exchange<'a> {
         let cache = &mut *self.proxy.regexes.borrow_mut();
         let selected = listener.router.select(&view, cache);
         let rule = selected.ok().flatten();
-        let rule = rule.and_then(|selected| listener.rules.get(selected.route as usize));
+        let rule = rule.and_then(|selected| listener.rules.shared(selected.route as usize));
         if let Some(trace) = &self.record.trace {
             let considered = listener.router.explain(&view, cache, Tracer::ROUTES);
+            let rule = rule.map(Arc::as_ref);
             trace.route(&listener.rules, &considered, rule);
             if let Some(rule) = rule {
                 trace.policies(rule);
@@ -121,7 +138,9 @@ impl<'a> Exchange<'a> {
             pinned.destination
         } else {
             let backends = (&rule.draw, &*rule.backends);
-            let (backend, cluster) = draw(self.shard, self.snapshot, backends, trace)?;
+            let (backend, index) = draw(self.shard, backends, trace)?;
+            let cluster = self.holds.cluster(index);
+            let cluster = cluster.ok_or(FailureKind::NoValidBackend)?;
             Destination { backend, cluster }
         };
         self.record.cluster = Some(destination.cluster);
@@ -173,7 +192,7 @@ impl<'a> Exchange<'a> {
         backend: &'a RuleBackend,
         session: PersistentSession,
     ) -> Option<PinnedSession<'a>> {
-        let cluster = self.snapshot.cluster(backend.cluster.ok()?);
+        let cluster = self.holds.cluster(backend.cluster.ok()?)?;
         let id = cluster.set.find(session.endpoint)?;
         let endpoint = cluster.endpoint(id)?;
         let states = &self.proxy.upstreams.endpoints;

@@ -32,7 +32,8 @@ pub(super) fn await_change_if_requested(exchange: &Exchange<'_>, path: &str) {
         LazyLock::new(|| std::env::var("GATEWAY_TEST_CHANGE_PATH").ok());
     if PATH.as_deref() == Some(path) {
         tracing::warn!("waiting for a change");
-        while exchange.shard.config.load().version == exchange.snapshot.version {
+        let own = exchange.snapshot.as_ref().map(|snapshot| snapshot.version);
+        while own == Some(exchange.shard.config.load().version) {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

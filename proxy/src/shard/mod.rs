@@ -6,6 +6,7 @@
 //! calls. Modules above add state of their own: `upstream` its pools, `exchange` what requests share;
 //! `server` creates them all.
 
+mod config;
 pub(crate) mod cutoff;
 pub(crate) mod deadline;
 pub(crate) mod drain;
@@ -33,7 +34,6 @@ use std::time::{Duration, Instant};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use crate::config::{Published, Snapshot};
 use crate::http::h2::guard::{Abuse, Peer};
 use crate::limits::{
     ABUSE_LOG_PAUSE, BIND_DESCRIPTORS, LINGER_TIMEOUT, OVERLOAD_KEEP_ALIVE, TRIM_AFTER,
@@ -58,6 +58,8 @@ use self::turn::Turns;
 use self::waiting::WaitingConnections;
 use self::wheel::{Tick, Wheel};
 
+use self::config::ConfigCell;
+pub(crate) use self::config::{ListenerHandle, RuleHandle, SnapshotHandle};
 pub use self::options::ShardOptions;
 
 /// The state that every task on a shard may use.
@@ -291,6 +293,7 @@ impl Shard {
         let buffer_bytes = self.memory.for_buffers(self.peers.count());
         self.buffer_bytes.set(buffer_bytes);
         self.counters.buffers.set(self.buffers.lent() as u64);
+        self.config.let_go();
         let snapshot = self.config.load();
         let reserved = snapshot.upstream_connections_per_shard as usize
             + snapshot.binds.iter().flatten().count() * BIND_DESCRIPTORS;
@@ -309,42 +312,5 @@ impl Shard {
         }
         let half_closed = self.half_closed.count() as u64;
         self.counters.half_closed.set(half_closed);
-    }
-}
-
-/// A snapshot held by a shard's requests. They count on the outer counter, which is not atomic and
-/// stays in this core's cache.
-pub(crate) type SnapshotHandle = Rc<Arc<Snapshot>>;
-
-/// The shard's view of the published configuration.
-pub(crate) struct ConfigCell {
-    published: RefCell<arc_swap::Cache<Published, Arc<Snapshot>>>,
-    current: RefCell<SnapshotHandle>,
-}
-
-impl ConfigCell {
-    pub(crate) fn new(published: Published) -> Self {
-        let mut published = arc_swap::Cache::new(published);
-        let current = Rc::new(Arc::clone(published.load()));
-        Self {
-            published: RefCell::new(published),
-            current: RefCell::new(current),
-        }
-    }
-
-    /// The current configuration, for one request to hold.
-    pub(crate) fn load(&self) -> SnapshotHandle {
-        let mut published = self.published.borrow_mut();
-        let latest = published.load();
-        let mut current = self.current.borrow_mut();
-        if !Arc::ptr_eq(latest, &current) {
-            *current = Rc::new(Arc::clone(latest));
-        }
-        Rc::clone(&current)
-    }
-
-    /// Whether the current configuration has a bind, without holding the configuration.
-    fn has_bind(&self, bind: u32) -> bool {
-        self.published.borrow_mut().load().bind(bind).is_some()
     }
 }

@@ -10,7 +10,7 @@ use rand::RngExt;
 
 use super::request::found;
 use super::{Tracer, Watches};
-use crate::config::{Bind, L4Routes, L4Rule};
+use crate::config::{BindSettings, L4Routes, L4Rule};
 use crate::limits::TRACE_CANDIDATES;
 use crate::policy::request_id::RequestId;
 use crate::shard::Shard;
@@ -21,7 +21,7 @@ pub(crate) struct ConnectionBegun<'a> {
     pub(crate) protocol: &'static str,
     pub(crate) server_name: Option<&'a str>,
     pub(crate) client: IpAddr,
-    pub(crate) bind: &'a Bind,
+    pub(crate) bind: &'a BindSettings,
     /// Number of the configuration.
     pub(crate) configuration: u64,
     pub(crate) started: Instant,

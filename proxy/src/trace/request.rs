@@ -12,7 +12,7 @@ use admin_types::trace::{
 use xds::secret;
 
 use super::{Tracer, Watches, text};
-use crate::config::{Bind, Chunked, Listener, Rule};
+use crate::config::{Bind, BindSettings, Chunked, Listener, Rule};
 use crate::failure::Failure;
 use crate::http::head::{Fields, RequestHead, Version};
 use crate::http::known::KnownHeader;
@@ -31,7 +31,7 @@ pub(crate) struct RequestBegun<'a> {
     /// Its id, unless the request has one.
     pub(crate) id: &'a str,
     pub(crate) client: IpAddr,
-    pub(crate) bind: &'a Bind,
+    pub(crate) bind: &'a BindSettings,
     /// What is hidden of it.
     pub(crate) credentials: &'a Arc<Credentials>,
     /// Number of the configuration.

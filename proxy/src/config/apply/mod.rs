@@ -278,7 +278,8 @@ impl Applier {
     fn sweep(&mut self) {
         self.swept = Instant::now();
         let oldest = self.publisher.sweep();
-        self.compiler.release(oldest);
+        self.in_force.set_replaced(self.publisher.replaced());
+        self.compiler.release(oldest, self.publisher.held());
     }
 
     /// The next time at which a timer is due.

@@ -10,7 +10,7 @@ use super::index::Index;
 use super::listener::Listeners;
 use super::policy::{ConnectionSettings, Policies, RequestSettings};
 use super::{CompileOptions, address};
-use crate::config::{Bind, BindProtocol, Chunked, Listener};
+use crate::config::{Bind, BindProtocol, BindSettings, Chunked, Listener};
 use crate::policy::forwarded::TrustedHops;
 use crate::policy::proxy_protocol::Acceptance;
 use crate::route::HostIndex;
@@ -51,7 +51,7 @@ impl<'c> BindCompiler<'c> {
         let hostnames = listeners.iter().map(|listener| listener.hostname.as_ref());
         let keys = listeners.iter().map(|listener| &listener.key);
         let compiled = keys.clone().filter_map(|key| self.listeners.compiled(key));
-        let compiled = Bind {
+        let own = BindSettings {
             key: bind.key.clone(),
             transport: bind.transport,
             address: address(bind),
@@ -62,6 +62,9 @@ impl<'c> BindCompiler<'c> {
             path_options: settings.path_options,
             trust: TrustedHops::compile(settings.trust),
             access_log: self.unclaimed_access_log(bind, &listeners),
+        };
+        let compiled = Bind {
+            settings: Arc::new(own),
             listeners: compiled.cloned().collect::<Chunked<Listener>>(),
             hosts: Arc::new(HostIndex::build(hostnames)),
         };

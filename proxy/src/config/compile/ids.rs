@@ -9,6 +9,7 @@ use xds::model::{ListenerKey, RouteKey, Transport};
 
 use super::tls::SettingsId;
 use crate::config::Address;
+use crate::config::held::{Held, HeldIds};
 use crate::names::{Interned, Interner};
 
 #[derive(Debug, Default)]
@@ -39,12 +40,27 @@ impl Ids {
             && self.endpoints.is_empty()
     }
 
-    /// Frees the ids that no snapshot from version `oldest` on uses.
-    pub(super) fn release(&mut self, oldest: u64) {
-        self.listeners.release(oldest);
-        self.rules.release(oldest);
-        self.clusters.release(oldest);
-        self.endpoints.release(oldest);
+    /// Frees the ids that neither a snapshot from version `oldest` on uses nor what shards hold.
+    pub(super) fn release(&mut self, oldest: u64, held: &[Held]) {
+        let held: HeldIds = if self.has_gone() {
+            held.iter().collect()
+        } else {
+            HeldIds::default()
+        };
+        self.listeners
+            .release(oldest, |_, id| held.listeners.contains(&id));
+        self.rules.release(oldest, |_, id| held.rules.contains(&id));
+        self.clusters
+            .release(oldest, |_, id| held.clusters.contains(&id));
+        let of_cluster = |key: &EndpointKey, _| held.clusters.contains(&key.0);
+        self.endpoints.release(oldest, of_cluster);
+    }
+
+    fn has_gone(&self) -> bool {
+        !(self.listeners.gone.is_empty()
+            && self.rules.gone.is_empty()
+            && self.clusters.gone.is_empty()
+            && self.endpoints.gone.is_empty())
     }
 }
 
@@ -110,16 +126,25 @@ impl<K: Eq + Hash + Clone> IdTable<K> {
         self.interner.iter().next().is_none()
     }
 
-    fn release(&mut self, oldest: u64) {
+    fn release(&mut self, oldest: u64, is_held: impl Fn(&K, Interned) -> bool) {
+        let mut held = Vec::new();
         while let Some((version, key)) = self.gone.pop_front_if(|(version, _)| *version <= oldest) {
             let Some(id) = self.interner.get(&key) else {
                 continue;
             };
             // It may have been acquired and released again since.
             let uses = self.uses[id.index as usize];
-            if uses.count == 0 && uses.gone == version {
+            if uses.count > 0 || uses.gone != version {
+                continue;
+            }
+            if is_held(&key, id) {
+                held.push((version, key));
+            } else {
                 self.interner.remove(&key);
             }
+        }
+        for one in held.into_iter().rev() {
+            self.gone.push_front(one);
         }
     }
 }
@@ -166,5 +191,25 @@ impl Slots {
 
     pub(super) fn begin(&mut self) {
         self.free.append(&mut self.given_back);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::IdTable;
+
+    /// A request may last for days, and counts for its rule.
+    #[test]
+    fn an_id_that_a_request_holds_is_not_reused() {
+        let mut table = IdTable::default();
+        let held = table.acquire(&"held");
+        table.version = 1;
+        table.remove_reference(&"held");
+        table.release(1, |key, id| (*key, id) == ("held", held));
+        let other = table.acquire(&"other");
+        assert_eq!((other.index, other.generation), (1, 0));
+        table.release(1, |_, _| false);
+        let next = table.acquire(&"next");
+        assert_eq!((next.index, next.generation), (held.index, 1));
     }
 }

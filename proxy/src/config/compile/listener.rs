@@ -13,7 +13,7 @@ use super::policy::{Policies, RequestSettings};
 use super::rule::{AnyRule, CompiledRule};
 use super::servers::Servers;
 use super::tls::TlsCompiler;
-use crate::config::{Accepts, Chunked, L4Routes, Listener, Rule, TrafficMode};
+use crate::config::{Accepts, Chunked, L4Routes, Listener, ListenerSettings, Rule, TrafficMode};
 use crate::route::{Router, RouterCompiler, Source};
 
 /// All listeners that are on a bind.
@@ -182,23 +182,31 @@ impl ListenerCompiler<'_> {
             Some(compiled) => compiled.id,
             None => self.ids.listeners.acquire(key),
         };
-        let compiled = Arc::new(Listener {
+        let own = ListenerSettings {
             id,
             key: key.clone(),
             hostname: listener.hostname.clone(),
+            external_auth: match &unit.servers {
+                Some(servers) => Arc::clone(&servers.list),
+                None => Arc::default(),
+            },
+            access_log: settings.access_log,
+        };
+        let before = unit.compiled.as_ref().map(|it| &it.settings);
+        let own = match before.filter(|before| ***before == own) {
+            Some(before) => Arc::clone(before),
+            None => Arc::new(own),
+        };
+        let compiled = Arc::new(Listener {
+            settings: own,
             traffic: match listener.protocol {
                 ListenerProtocol::Http | ListenerProtocol::Https(_) => TrafficMode::Requests,
                 _ => TrafficMode::Bytes,
             },
             accepts,
-            external_auth: match &unit.servers {
-                Some(servers) => Arc::clone(&servers.list),
-                None => Arc::default(),
-            },
             router,
             rules: unit.table.clone(),
             l4,
-            access_log: settings.access_log,
         });
         unit.compiled = Some(Arc::clone(&compiled));
         compiled

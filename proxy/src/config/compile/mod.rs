@@ -45,6 +45,7 @@ use self::servers::Servers;
 use self::targets::{ClusterUsers, TargetCluster, Targets};
 use self::tls::TlsCompiler;
 use super::dns::Resolved;
+use super::held::{Held, HeldQueue};
 use super::{Bind, Chunked, Cluster, ClusterIndex, Snapshot};
 use crate::policy::jwt::FetchWaker;
 
@@ -420,6 +421,7 @@ impl Compiler {
             endpoints: self.endpoints,
             credentials: Arc::clone(self.policies.credentials()),
             upstream_connections_per_shard: u32::try_from(self.connections).unwrap_or(u32::MAX),
+            held: HeldQueue::default(),
         }
     }
 
@@ -451,10 +453,10 @@ impl Compiler {
         self.jwt.remote_keys()
     }
 
-    /// Reclaims the ids that no snapshot from version `oldest` on has. Call it when every shard has
-    /// released the older ones.
-    pub fn release(&mut self, oldest: u64) {
-        self.ids.release(oldest);
+    /// Reclaims the ids that neither a snapshot from version `oldest` on has nor what shards hold. Call
+    /// it when every shard has released the older ones.
+    pub fn release(&mut self, oldest: u64, held: &[Held]) {
+        self.ids.release(oldest, held);
     }
 }
 

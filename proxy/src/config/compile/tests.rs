@@ -301,10 +301,10 @@ fn ids_are_stable_and_not_reused_before_their_snapshots_are_released() {
     assert_eq!(first[1], second[0]);
     assert_eq!((second[1].0.index, second[1].0.generation), (2, 0));
     // The first snapshot is still in use.
-    compiler.release(1);
+    compiler.release(1, &[]);
     let third = compile(&mut compiler, &["b", "d"]);
     assert_eq!((third[1].0.index, third[1].0.generation), (3, 0));
-    compiler.release(3);
+    compiler.release(3, &[]);
     let fourth = compile(&mut compiler, &["b", "e"]);
     assert_eq!(fourth[0], first[1]);
     assert_eq!(fourth[1].0.generation, 1);

@@ -32,6 +32,9 @@ impl Scrape<'_> {
         let help = "Objects in files whose previous version stays in effect.";
         out.gauge("configuration_previous_versions", help)
             .number(&none, self.previous_versions as u64);
+        let help = "Replaced configurations that requests still use.";
+        out.gauge("configuration_replaced_in_use", help)
+            .number(&none, self.replaced as u64);
         let mut family = out.gauge(
             "configuration_resources",
             "Loaded configuration objects by kind.",

@@ -47,6 +47,8 @@ pub struct Scrape<'a> {
     pub missing_keys: &'a [MissingKeys],
     /// Number of objects in files whose previous version stays in effect.
     pub previous_versions: usize,
+    /// Number of replaced configurations that requests still use.
+    pub replaced: usize,
     /// Memory usage of the process.
     pub memory: &'a MemoryUse,
     /// Access log lines dropped.

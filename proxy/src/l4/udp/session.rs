@@ -198,10 +198,10 @@ fn reach<'a>(
     let rule = listener.l4.find(None).ok_or(FailureKind::NoRoute)?;
     let trace = record.trace.as_deref();
     let backends = (&rule.draw, rule.backends.as_slice());
-    let drawn = draw(&upstreams.shard, snapshot, backends, trace);
-    let (backend, cluster) = drawn.map_err(|failure| failure.kind)?;
+    let drawn = draw(&upstreams.shard, backends, trace);
+    let (_, index) = drawn.map_err(|failure| failure.kind)?;
+    let cluster = snapshot.cluster(index);
     record.cluster = Some((cluster.id, Arc::clone(&cluster.name)));
-    let index = backend.cluster.map_err(|_| FailureKind::NoValidBackend)?;
     let begun = Instant::now();
     let trace = record.trace.as_deref_mut();
     let chosen = choose(upstreams, cluster, None, &mut Vec::new(), trace, begun);

@@ -316,7 +316,7 @@ proptest! {
             }
             compiler.take(&before.changes_to(&model));
             let snapshot = compiler.snapshot(&resolved, &options());
-            compiler.release(version);
+            compiler.release(version, &[]);
             let mut scratch = Compiler::default();
             let expected = scratch.compile(&model, &resolved, &options());
             prop_assert_eq!(describe(&snapshot, &compiler), describe(&expected, &scratch));
@@ -327,7 +327,7 @@ proptest! {
         // Nothing remains of removed resources.
         let none = Model::default();
         let snapshot = compiler.compile(&none, &resolved, &options());
-        compiler.release(u64::MAX);
+        compiler.release(u64::MAX, &[]);
         prop_assert!(snapshot.clusters.is_empty() && ids(&snapshot).is_empty());
         prop_assert!(compiler.is_empty());
     }

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use xds::model;
 
 use super::Compiler;
-use crate::config::{Bind, Cluster, ClusterIndex, Listener, Protection, Rule, Snapshot};
+use crate::config::{
+    Bind, BindSettings, Cluster, ClusterIndex, Listener, ListenerSettings, Protection, Rule,
+    Snapshot,
+};
 use crate::failure::FailureKind;
 
 /// A description of a snapshot without ids and numbers, which depend on its history.
@@ -15,7 +18,7 @@ pub(super) fn describe(snapshot: &Snapshot, compiler: &Compiler) -> String {
     let mut binds: Vec<&Bind> = snapshot.binds.iter().flatten().map(|it| &**it).collect();
     binds.sort_by_key(|bind| bind.key.clone());
     for bind in binds {
-        let Bind {
+        let BindSettings {
             key,
             address,
             opening,
@@ -23,7 +26,7 @@ pub(super) fn describe(snapshot: &Snapshot, compiler: &Compiler) -> String {
             limits,
             access_log,
             ..
-        } = bind;
+        } = &*bind.settings;
         line(
             &mut text,
             format_args!("{key} {address} {opening:?} {gateway} {limits:?} {access_log:?}"),
@@ -59,13 +62,13 @@ pub(super) fn describe(snapshot: &Snapshot, compiler: &Compiler) -> String {
 }
 
 fn describe_listener(text: &mut String, listener: &Listener, snapshot: &Snapshot) {
-    let Listener {
+    let ListenerSettings {
         key,
         hostname,
-        traffic,
         access_log,
         ..
-    } = listener;
+    } = &*listener.settings;
+    let traffic = listener.traffic;
     line(
         text,
         format_args!("{key} {hostname:?} {traffic:?} {access_log:?}"),
