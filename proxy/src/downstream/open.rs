@@ -14,6 +14,7 @@ use crate::memory::Buffer;
 use crate::shard::{RuleHandle, SnapshotHandle};
 use crate::tls::client_hello::ClientHello;
 
+use super::tls::{Terminator, TlsAcceptError};
 use super::{proxy_protocol, tls};
 
 /// Takes a new connection to the start of its first request; returns the bytes received so far. An
@@ -59,26 +60,43 @@ async fn begin_tls(
 ) -> Result<(), NextStep> {
     let shard = &proxy.shard;
     let hello = tls::read_client_hello(shard, client, buffer).await?;
+    // Without SNI only a listener for all hosts matches.
+    let server_name = hello.server_name();
+    if let Some(terminator) = terminator(proxy, client, &hello)? {
+        tls::accept(shard, client, (terminator, server_name), buffer).await?;
+    }
+    client.deadline.disarm();
     let (found, record) = {
         let snapshot = shard.config.load();
         let bind = snapshot.bind(client.bind).ok_or(NextStep::Close)?;
-        // Without SNI only a listener for all hosts matches.
-        let server_name = hello.server_name();
         let listener = bind.listener(server_name.unwrap_or_default());
-        if listener.is_none() && proxy.watches.are_armed() {
-            trace_unserved(proxy, &snapshot, client, &hello);
-        }
-        match listener {
-            Some(listener) if matches!(listener.accepts, Accepts::Plain) => {}
-            listener => tls::accept(shard, client, (listener, server_name), buffer).await?,
-        }
-        client.deadline.disarm();
         if listener.is_some_and(|listener| listener.traffic == TrafficMode::Requests) {
             return Ok(());
+        }
+        // The listener may have changed during the handshake.
+        let is_terminated = client.tls.is_some();
+        if is_terminated && !listener.is_some_and(|listener| client.is_for(bind, listener)) {
+            return Err(NextStep::Close);
         }
         plan(proxy, &snapshot, client, listener, Some(&hello))?
     };
     Err(carry(proxy, client, buffer, found, record).await)
+}
+
+/// What the handshake of a TLS client needs; `None` if its TLS is passed through.
+fn terminator(
+    proxy: &Proxy,
+    client: &Client,
+    hello: &ClientHello,
+) -> Result<Option<Result<Terminator, TlsAcceptError>>, NextStep> {
+    let snapshot = proxy.shard.config.load();
+    let bind = snapshot.bind(client.bind).ok_or(NextStep::Close)?;
+    let listener = bind.listener(hello.server_name().unwrap_or_default());
+    if listener.is_none() && proxy.watches.are_armed() {
+        trace_unserved(proxy, &snapshot, client, hello);
+    }
+    let is_plain = listener.is_some_and(|listener| matches!(listener.accepts, Accepts::Plain));
+    Ok((!is_plain).then(|| Terminator::of(listener)))
 }
 
 /// Proxies a connection as bytes until it ends.

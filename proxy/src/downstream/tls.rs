@@ -12,6 +12,7 @@ use crate::config::{Accepts, Listener};
 use crate::exchange::NextStep;
 use crate::exchange::client::{Client, ClientTls};
 use crate::memory::Buffer;
+use crate::names::Interned;
 use crate::net::{HandshakeError, Stream};
 use crate::observe::handshakes::HandshakeFailure;
 use crate::policy::forwarded::Hop;
@@ -23,7 +24,7 @@ use crate::tls::{ClientCertificate, ServerTls};
 
 /// Why a connection ends before its first request.
 #[derive(Debug, thiserror::Error)]
-enum TlsAcceptError {
+pub(super) enum TlsAcceptError {
     #[error("it does not begin with a TLS handshake")]
     NotTls,
     #[error("it begins with an HTTP request without TLS")]
@@ -96,15 +97,38 @@ pub(super) async fn read_client_hello(
     hello.map_err(|why| refuse(shard, client, why))
 }
 
+/// What a handshake keeps of its listener: a client may take long, and a configuration is large.
+pub(super) struct Terminator {
+    listener: Interned,
+    tls: ServerTls,
+}
+
+impl Terminator {
+    /// That of the listener for a connection's SNI.
+    pub(super) fn of(listener: Option<&Listener>) -> Result<Self, TlsAcceptError> {
+        let listener = listener.ok_or(TlsAcceptError::NoListener)?;
+        let Accepts::Tls(tls) = &listener.accepts else {
+            return Err(TlsAcceptError::NoTls);
+        };
+        Ok(Self {
+            listener: listener.id,
+            tls: tls.clone(),
+        })
+    }
+}
+
 /// Performs the handshake of a connection with the listener for its SNI. `buffer` holds the first
 /// bytes received, and then the first decrypted bytes.
 pub(super) async fn accept(
     shard: &Rc<Shard>,
     client: &mut Client,
-    (listener, server_name): (Option<&Listener>, Option<&str>),
+    (terminator, server_name): (Result<Terminator, TlsAcceptError>, Option<&str>),
     buffer: &mut Buffer,
 ) -> Result<(), NextStep> {
-    let accepted = handshake(shard, client, (listener, server_name), buffer).await;
+    let accepted = match terminator {
+        Ok(terminator) => handshake(shard, client, (&terminator, server_name), buffer).await,
+        Err(error) => Err(error),
+    };
     client.deadline.disarm();
     accepted.map_err(|why| refuse(shard, client, why))
 }
@@ -143,13 +167,9 @@ const PLAIN_HTTP_RESPONSE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 async fn handshake(
     shard: &Rc<Shard>,
     client: &mut Client,
-    (listener, server_name): (Option<&Listener>, Option<&str>),
+    (Terminator { listener, tls }, server_name): (&Terminator, Option<&str>),
     buffer: &mut Buffer,
 ) -> Result<(), TlsAcceptError> {
-    let listener = listener.ok_or(TlsAcceptError::NoListener)?;
-    let Accepts::Tls(tls) = &listener.accepts else {
-        return Err(TlsAcceptError::NoTls);
-    };
     let mut received = std::mem::replace(buffer, shard.buffers.take());
     let session = tls
         .session(&mut received, buffer)
@@ -167,7 +187,7 @@ async fn handshake(
     client.hop = Hop::new(client.hop.address(), Scheme::Https);
     client.deadline.end_half_closed();
     client.tls = Some(Rc::new(ClientTls {
-        listener: listener.id,
+        listener: *listener,
         server_name: server_name.map(Box::from),
         domain: Arc::clone(&tls.domain),
         certificate,
