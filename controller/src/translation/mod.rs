@@ -7,6 +7,7 @@
 //! is, so that little is left to do then.
 
 mod classes;
+mod gather;
 mod in_batch;
 mod intake;
 mod measures;
@@ -30,6 +31,7 @@ use translate::{Batch, Delta, Event, Infrastructure, ObjectRef, Options, Transla
 use xds::delta::{Encoded, Member, Publication};
 use xds::model::{Change, ObjectName, ResourceKey};
 
+use self::gather::{Waited, gather};
 use self::intake::Intake;
 use self::measures::Measures;
 use self::oversized::Oversized;
@@ -61,15 +63,6 @@ pub struct Translation {
     wake_at: Option<Instant>,
     /// When the first pending change was received.
     oldest: Option<Instant>,
-}
-
-/// What a pass waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waited {
-    /// Its time.
-    UntilDue,
-    /// Less: it is for changes of a namespace that was quiet, and does not count for the pace of others.
-    LessForQuiet,
 }
 
 /// Results for the deployer, which takes them after proxies can have theirs.
@@ -128,7 +121,7 @@ impl Translation {
             let is_serving = self.intake.is_complete();
             let waited = gather(&self.pace, is_serving, &mut changes, &mut pending).await;
             let taken = if is_serving {
-                pending.take(Instant::now())
+                pending.take(Instant::now(), waited)
             } else {
                 pending.take_all()
             };
@@ -275,35 +268,6 @@ impl Translation {
             (object, status.map(|it| shared.share(it)))
         });
         self.outputs.statuses.set_all(statuses);
-    }
-}
-
-/// Collects changes until the next pass is due: at once for those of a namespace that was quiet.
-async fn gather(
-    pace: &Pace,
-    is_serving: bool,
-    changes: &mut mpsc::Receiver<watch::Change>,
-    pending: &mut Pending,
-) -> Waited {
-    loop {
-        while !pending.is_full()
-            && let Ok(change) = changes.try_recv()
-        {
-            pending.push(change);
-        }
-        let Some(until) = pace.gather_until() else {
-            return Waited::UntilDue;
-        };
-        if is_serving && pending.has_quiet(Instant::now()) {
-            return Waited::LessForQuiet;
-        }
-        tokio::select! {
-            () = sleep_until(until) => {}
-            change = changes.recv(), if !pending.is_full() => match change {
-                Some(change) => pending.push(change),
-                None => sleep_until(until).await,
-            },
-        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! Changes that wait for translation, by namespace.
 //!
 //! One tenant's thousands of changes must not delay the only one of another. So a pass takes a bounded number
-//! of changes, of each namespace in turn; and those of a namespace that was quiet are translated at once, in
-//! a pass of their own, while changes of busy ones are collected. The changes of a namespace stay in their
-//! order; between namespaces, as between kinds, there is none.
+//! of changes, of each namespace in turn; and those of a quiet namespace are translated almost at once, in
+//! a pass of their own, while changes of busy ones are collected. A namespace is quiet until more changes
+//! of it were taken than a user makes at once: the policy that protects a route arrives some milliseconds
+//! after it, and must not wait when the route did not. The changes of a namespace stay in their order;
+//! between namespaces, as between kinds, there is none.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,6 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use xds::fast_hash::FastHashMap;
 
+use super::gather::Waited;
 use crate::watch::{Change, ChangeKind, Content};
 
 /// The changes that wait.
@@ -21,8 +24,8 @@ pub(super) struct Pending {
     /// The namespaces that wait, in the order of their turns.
     turns: VecDeque<Arc<str>>,
     length: usize,
-    /// When changes of a namespace were last taken.
-    taken: FastHashMap<Arc<str>, Instant>,
+    /// Until when a namespace is charged for its changes that were taken, each with [`CHARGE`] more.
+    charged: FastHashMap<Arc<str>, Instant>,
     share: Share,
 }
 
@@ -67,14 +70,20 @@ impl Pending {
         self.length >= MOST
     }
 
-    /// Whether changes of a namespace wait that was quiet.
+    /// Whether changes of a quiet namespace wait.
     pub(super) fn has_quiet(&self, now: Instant) -> bool {
         self.turns.iter().any(|it| self.is_quiet(it, now))
     }
 
     fn is_quiet(&self, namespace: &Arc<str>, now: Instant) -> bool {
-        let taken = self.taken.get(namespace);
-        taken.is_none_or(|at| now.saturating_duration_since(*at) >= QUIET)
+        let charged = self.charged.get(namespace);
+        charged.is_none_or(|until| until.saturating_duration_since(now) <= QUIET)
+    }
+
+    /// Charges a namespace for a change that is taken.
+    fn charge(&mut self, namespace: &Arc<str>, now: Instant) {
+        let until = self.charged.entry(Arc::clone(namespace)).or_insert(now);
+        *until = ((*until).max(now) + CHARGE).min(now + 2 * QUIET);
     }
 
     /// All of them, while nothing is served.
@@ -86,17 +95,15 @@ impl Pending {
         turns.filter_map(|it| lines.remove(&it)).flatten().collect()
     }
 
-    /// The changes of the next pass: of namespaces that were quiet, or else of all.
-    pub(super) fn take(&mut self, now: Instant) -> Vec<Change> {
+    /// The changes of the next pass. Those of quiet namespaces come first. Those of others have to be due:
+    /// then they take part, however many namespaces are quiet.
+    pub(super) fn take(&mut self, now: Instant, waited: Waited) -> Vec<Change> {
         self.forget(now);
-        let only_quiet = self.has_quiet(now);
-        let (mut turns, mut later) = (VecDeque::new(), VecDeque::new());
-        for namespace in std::mem::take(&mut self.turns) {
-            if only_quiet && !self.is_quiet(&namespace, now) {
-                later.push_back(namespace);
-            } else {
-                turns.push_back(namespace);
-            }
+        let all = std::mem::take(&mut self.turns);
+        let (mut turns, mut later): (VecDeque<_>, VecDeque<_>) =
+            all.into_iter().partition(|it| self.is_quiet(it, now));
+        if waited == Waited::UntilDue {
+            turns.append(&mut later);
         }
         let mut taken = Vec::new();
         while taken.len() < self.share.0
@@ -106,8 +113,9 @@ impl Pending {
                 continue;
             };
             taken.extend(line.pop_front());
-            self.taken.insert(Arc::clone(&namespace), now);
-            if line.is_empty() {
+            let is_last = line.is_empty();
+            self.charge(&namespace, now);
+            if is_last {
                 self.lines.remove(&namespace);
             } else {
                 turns.push_back(namespace);
@@ -127,8 +135,7 @@ impl Pending {
 
     /// Drops what tells no more than a missing entry.
     fn forget(&mut self, now: Instant) {
-        self.taken
-            .retain(|_, at| now.saturating_duration_since(*at) < QUIET);
+        self.charged.retain(|_, until| *until > now);
     }
 }
 
@@ -144,8 +151,11 @@ fn namespace(change: &Change) -> Arc<str> {
     }
 }
 
-/// A namespace without a change for so long was quiet.
+/// A namespace that was busy is quiet again when no change of it was taken for so long.
 const QUIET: Duration = Duration::from_millis(500);
+/// What a change costs: some sixty within the time above are more than a user applies at once, even with
+/// the changes of statuses that follow.
+const CHARGE: Duration = Duration::from_millis(8);
 /// Longest time of a pass that is aimed at: what a change of a quiet namespace waits for.
 const LONGEST_PASS: Duration = Duration::from_millis(20);
 /// Changes of a pass: at first, at least, and at most, which is also how many wait.
@@ -183,29 +193,65 @@ mod tests {
         for number in 0..FIRST * 3 {
             pending.push(change("busy", number));
         }
-        assert_eq!(pending.take(Instant::now()).len(), FIRST);
+        let now = Instant::now();
+        assert_eq!(pending.take(now, Waited::UntilDue).len(), FIRST);
+        assert!(!pending.has_quiet(now));
+        // The third is the policy of a route that arrived before it.
+        for (waiting, expected) in [
+            (&[1, 2][..], &["quiet/1", "quiet/2"][..]),
+            (&[3], &["quiet/3"]),
+        ] {
+            waiting
+                .iter()
+                .for_each(|it| pending.push(change("quiet", *it)));
+            assert!(pending.has_quiet(now));
+            let taken = pending.take(now, Waited::LessForQuiet);
+            assert_eq!(names(&taken), expected, "and none of the busy one");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_is_quiet_until_it_had_a_burst_of_changes() {
+        let mut pending = Pending::default();
+        let mut taken = 0;
+        while taken < FIRST {
+            pending.push(change("a", taken));
+            if !pending.has_quiet(Instant::now()) {
+                break;
+            }
+            taken += pending.take(Instant::now(), Waited::LessForQuiet).len();
+        }
+        assert_eq!(taken, 63);
+        assert_eq!(pending.take(Instant::now(), Waited::LessForQuiet).len(), 0);
+        assert_eq!(pending.take(Instant::now(), Waited::UntilDue).len(), 1);
+        // However many there were.
+        for number in 0..FIRST {
+            pending.push(change("a", number));
+        }
+        pending.take(Instant::now(), Waited::UntilDue);
+        pending.push(change("a", 1));
+        tokio::time::advance(QUIET - Duration::from_millis(1)).await;
         assert!(!pending.has_quiet(Instant::now()));
-        pending.push(change("quiet", 1));
-        pending.push(change("quiet", 2));
+        tokio::time::advance(Duration::from_millis(1)).await;
         assert!(pending.has_quiet(Instant::now()));
-        let taken = pending.take(Instant::now());
-        assert_eq!(
-            names(&taken),
-            ["quiet/1", "quiet/2"],
-            "and none of the busy one"
-        );
-        // It is busy itself now, and has its turns.
-        pending.push(change("quiet", 3));
-        let taken = names(&pending.take(Instant::now()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn quiet_namespaces_are_first_and_keep_no_busy_one_away_that_is_due() {
+        let mut pending = Pending::default();
+        let now = Instant::now();
+        for number in 0..FIRST * 3 {
+            pending.push(change("busy", number));
+        }
+        pending.take(now, Waited::UntilDue);
+        for number in 0..10 {
+            pending.push(change(&format!("quiet-{number}"), 1));
+        }
+        let taken = names(&pending.take(now, Waited::UntilDue));
         assert_eq!(taken.len(), FIRST);
-        assert!(
-            taken[..2].contains(&"quiet/3".to_owned()),
-            "{:?}",
-            &taken[..2]
-        );
-        tokio::time::advance(QUIET).await;
-        pending.push(change("quiet", 4));
-        assert!(pending.has_quiet(Instant::now()));
+        let are_quiet =
+            |names: &[String]| names.iter().filter(|it| it.starts_with("quiet")).count();
+        assert_eq!((are_quiet(&taken), are_quiet(&taken[..10])), (10, 10));
     }
 
     #[tokio::test(start_paused = true)]
@@ -217,7 +263,7 @@ mod tests {
         }
         let mut taken = 0;
         while !pending.is_empty() {
-            for name in names(&pending.take(Instant::now())) {
+            for name in names(&pending.take(Instant::now(), Waited::UntilDue)) {
                 let (namespace, number) = name.split_once('/').expect("both");
                 let next = &mut expected[namespace.parse::<usize>().expect("a number")];
                 assert_eq!(number.parse::<usize>(), Ok(*next));
