@@ -136,7 +136,9 @@ impl Translation {
             self.push_addresses(gateways, &mut batch);
             self.intake.begin_batch();
             let took = self.translate(std::mem::take(&mut batch), waited);
-            pending.passed(count, took);
+            if is_serving {
+                pending.passed(count, took);
+            }
             // Yields if changes keep coming.
             tokio::task::yield_now().await;
         }

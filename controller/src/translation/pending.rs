@@ -40,9 +40,10 @@ impl Default for Share {
 }
 
 impl Share {
-    /// Adapts to the time that a pass with so many changes took.
+    /// Adapts to the time that a pass with so many changes took. One of few changes was not long for their
+    /// number, and a smaller one would not be shorter.
     fn passed(&mut self, changes: usize, took: Duration) {
-        if took > LONGEST_PASS {
+        if took > LONGEST_PASS && changes >= LEAST {
             self.0 = (self.0.min(changes) / 2).max(LEAST);
         } else if changes >= self.0 && took < LONGEST_PASS / 2 {
             self.0 = self.0.saturating_mul(2).min(MOST);
@@ -86,10 +87,9 @@ impl Pending {
         *until = ((*until).max(now) + CHARGE).min(now + 2 * QUIET);
     }
 
-    /// All of them, while nothing is served.
+    /// All of them, while nothing is served. What such passes take says nothing about later ones.
     pub(super) fn take_all(&mut self) -> Vec<Change> {
         let all = std::mem::take(self);
-        self.share = all.share;
         let mut lines = all.lines;
         let turns = all.turns.into_iter();
         turns.filter_map(|it| lines.remove(&it)).flatten().collect()
@@ -158,9 +158,10 @@ const QUIET: Duration = Duration::from_millis(500);
 const CHARGE: Duration = Duration::from_millis(8);
 /// Longest time of a pass that is aimed at: what a change of a quiet namespace waits for.
 const LONGEST_PASS: Duration = Duration::from_millis(20);
-/// Changes of a pass: at first, at least, and at most, which is also how many wait.
+/// Changes of a pass: at first, at least, and at most, which is also how many wait. With the pause after a
+/// long pass, thousands of changes still take seconds even if each pass is long for another reason.
 const FIRST: usize = 1_024;
-const LEAST: usize = 16;
+const LEAST: usize = 256;
 const MOST: usize = 100_000;
 
 #[cfg(test)]
@@ -282,6 +283,9 @@ mod tests {
     #[test]
     fn long_passes_become_smaller_and_short_ones_larger() {
         let mut share = Share::default();
+        share.passed(1, LONGEST_PASS * 10);
+        share.passed(LEAST - 1, LONGEST_PASS * 10);
+        assert_eq!(share.0, FIRST, "it was not long for the number of changes");
         share.passed(FIRST, LONGEST_PASS * 10);
         assert_eq!(share.0, FIRST / 2);
         for _ in 0..20 {
@@ -294,5 +298,15 @@ mod tests {
             share.passed(share.0, Duration::ZERO);
         }
         assert_eq!(share.0, MOST);
+    }
+
+    #[test]
+    fn passes_before_anything_is_served_do_not_make_later_ones_larger() {
+        let mut pending = Pending::default();
+        for _ in 0..5 {
+            pending.passed(MOST, Duration::ZERO);
+        }
+        pending.take_all();
+        assert_eq!(pending.share.0, FIRST);
     }
 }
