@@ -270,6 +270,8 @@ impl Reader {
         let request = request.map_err(|error| started(kube::Error::BuildRequest(error)))?;
         let events = self.client.request_events::<Raw>(request).await;
         let mut events = pin!(events.map_err(started)?);
+        // Nothing after that version has been missed.
+        self.heard.mark();
         let mut had_events = false;
         // A dead connection has no end.
         while let Ok(next) = timeout(WATCH_TIMEOUT, events.next()).await {

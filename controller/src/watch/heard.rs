@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When the watch of a kind last received something from the API server: an event, a bookmark, a page of a
-/// list, or its end. Clones share it.
+/// When the watch of a kind last received something from the API server: its start, an event, a bookmark, a
+/// page of a list, its end, or the answer that it is not permitted. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Heard(Arc<Mutex<Instant>>);
 

@@ -144,6 +144,10 @@ impl Script {
 /// The events of Services from a server with these responses, which answers nothing after them, and
 /// the paths of the requests.
 fn scripted(scripts: Vec<Script>) -> (Events, Arc<Mutex<Vec<String>>>) {
+    scripted_and_heard(scripts, &Heard::default())
+}
+
+fn scripted_and_heard(scripts: Vec<Script>, heard: &Heard) -> (Events, Arc<Mutex<Vec<String>>>) {
     let paths = Arc::new(Mutex::new(Vec::new()));
     let requests = Arc::clone(&paths);
     let scripts = Mutex::new(scripts.into_iter());
@@ -178,7 +182,7 @@ fn scripted(scripts: Vec<Script>) -> (Events, Arc<Mutex<Vec<String>>>) {
         &resource,
         Some("type!=none"),
         &Arc::default(),
-        &Heard::default(),
+        heard,
     );
     events.resume();
     (events, paths)
@@ -585,4 +589,22 @@ async fn watches_that_end_at_once_are_repeated_every_second() {
     expect(&mut events, &["list", "listed all", "changed one"]).await;
     // The first one may have been interrupted.
     assert_eq!(started.elapsed().as_secs(), 9);
+}
+
+/// A watch of a quiet kind that replaces one with a broken connection may have no event for a minute.
+#[tokio::test(start_paused = true)]
+async fn the_start_of_a_watch_is_heard() {
+    let heard = Heard::default();
+    let scripts = vec![
+        list(&[], &json!({"resourceVersion": "5"})),
+        Script::of([]).breaks(),
+        Script::of([]).stays_open(),
+    ];
+    let (mut events, paths) = scripted_and_heard(scripts, &heard);
+    expect(&mut events, &["list", "listed all", "watch failed"]).await;
+    heard.set_silence(WATCH_TIMEOUT);
+    events.resume();
+    settle().await;
+    assert_eq!(made(&paths).len(), 3);
+    assert_eq!(heard.silence(), Duration::ZERO);
 }
