@@ -144,7 +144,7 @@ fn parse(response: &str) -> Option<(String, Duration)> {
 
 const REPLICA: HeaderName = HeaderName::from_static("gateway-replica");
 const SILENCE_FIELD: HeaderName = HeaderName::from_static("gateway-silence-seconds");
-/// Longest time without the start or end of a watch, an event, a bookmark, or a page of a list, of
+/// Longest time without the start or end of a watch, an event, a bookmark, a page of a list or a refusal, of
 /// an API server that can be reached. A watch ends after 60 s, or is given up after 65 s if its connection is
 /// dead, and is repeated after a pause: that of a single error, of some seconds at most.
 const SILENCE: Duration = Duration::from_secs(90);

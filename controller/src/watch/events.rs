@@ -211,7 +211,7 @@ impl Reader {
         let request = self.requests.list(&params);
         let request = request.map_err(|error| list_failed(kube::Error::BuildRequest(error)))?;
         let body = self.client.request_stream(request).await;
-        body.map_err(list_failed)
+        body.map_err(|error| list_failed(self.answered(error)))
     }
 
     async fn read_page(&self, body: impl AsyncBufRead) -> Result<ListMeta, Stop> {
@@ -269,7 +269,7 @@ impl Reader {
         let request = self.requests.watch(&params, version);
         let request = request.map_err(|error| started(kube::Error::BuildRequest(error)))?;
         let events = self.client.request_events::<Raw>(request).await;
-        let mut events = pin!(events.map_err(started)?);
+        let mut events = pin!(events.map_err(|error| started(self.answered(error)))?);
         // Nothing after that version has been missed.
         self.heard.mark();
         let mut had_events = false;
@@ -315,6 +315,18 @@ impl Reader {
             }
         }
         Ok(had_events)
+    }
+
+    /// Records that the API server was heard, if it answered that the request is at fault: it would answer
+    /// the same to another replica. Not so if it has failed itself, or does not know this replica.
+    fn answered(&self, error: kube::Error) -> kube::Error {
+        if let kube::Error::Api(status) = &error
+            && (400..500).contains(&status.code)
+            && status.code != 401
+        {
+            self.heard.mark();
+        }
+        error
     }
 
     async fn send(&self, event: Event<Raw>) -> Result<(), Stop> {

@@ -608,3 +608,28 @@ async fn the_start_of_a_watch_is_heard() {
     assert_eq!(made(&paths).len(), 3);
     assert_eq!(heard.silence(), Duration::ZERO);
 }
+
+/// Otherwise a replica that knows what it may no longer read would send its proxies to one that does not.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_heard_but_not_a_failure_of_the_api_server() {
+    for (code, is_heard) in [(403, true), (429, true), (401, false), (500, false)] {
+        let heard = Heard::default();
+        let refused = || Script {
+            status: StatusCode::from_u16(code).expect("a status"),
+            ..Script::of([json!({"kind": "Status", "code": code}).to_string()])
+        };
+        heard.set_silence(WATCH_TIMEOUT);
+        let (mut events, _) = scripted_and_heard(vec![refused()], &heard);
+        expect(&mut events, &["list", "list failed"]).await;
+        assert_eq!(heard.silence() < WATCH_TIMEOUT, is_heard, "list, {code}");
+
+        let listed = list(&[], &json!({"resourceVersion": "5"}));
+        let scripts = vec![listed, Script::of([]).breaks(), refused()];
+        let (mut events, _) = scripted_and_heard(scripts, &heard);
+        expect(&mut events, &["list", "listed all", "watch failed"]).await;
+        heard.set_silence(WATCH_TIMEOUT);
+        events.resume();
+        expect(&mut events, &[&format!("watch refused {code}")]).await;
+        assert_eq!(heard.silence() < WATCH_TIMEOUT, is_heard, "watch, {code}");
+    }
+}
