@@ -7,13 +7,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use futures_lite::StreamExt as _;
 use hyper::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DynamicObject, Patch, PatchParams, WatchEvent, WatchParams};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::tenant::conditions;
 use crate::test::control_plane::edge_gateway::{EdgeGateway, HOST, address, until};
@@ -92,24 +93,14 @@ impl<'a> Quiet<'a> {
         self.sites.into_iter()
     }
 
-    /// Changes a route while `is_wanted` of the number of changes so far, and measures from the API
-    /// server's answer until both Gateways serve it.
+    /// Changes a route while `is_wanted` of the number of changes so far, and measures from the event of
+    /// a watch until both Gateways serve it: how long the API server takes is not the gateway's.
     pub(super) async fn changes(&self, is_wanted: impl Fn(usize) -> bool) -> Result<Changes> {
         let routes = self.scope.objects("HTTPRoute")?;
         let mut took = Vec::new();
         while is_wanted(took.len()) {
             let path = format!("/moved-{}", took.len());
-            let patch = json!([{"op": "replace", "path": "/spec/rules/0/matches/0/path/value",
-                                "value": path}]);
-            let patch = serde_json::from_value(patch)?;
-            routes
-                .patch(
-                    "moved-80",
-                    &PatchParams::default(),
-                    &Patch::Json::<()>(patch),
-                )
-                .await?;
-            let changed = Instant::now();
+            let changed = change_path(&routes, &path).await?;
             for site in self.sites {
                 is_served(site, &path, changed).await?;
             }
@@ -183,6 +174,32 @@ impl<'a> Quiet<'a> {
         Ok(found)
     }
 }
+
+/// Changes the path of the route `moved-80`, and waits for the event of a watch about it. Returns when that
+/// came.
+async fn change_path(routes: &Api<DynamicObject>, path: &str) -> Result<Instant> {
+    let name = "moved-80";
+    let before = routes.get(name).await?;
+    let version = before.metadata.resource_version.unwrap_or_default();
+    let params = WatchParams::default().fields(&format!("metadata.name={name}"));
+    let mut events = routes.watch(&params, &version).await?.boxed_local();
+    let patch = json!([{"op": "replace", "path": PATH, "value": path}]);
+    let patch = Patch::Json::<()>(serde_json::from_value(patch)?);
+    routes.patch(name, &PatchParams::default(), &patch).await?;
+    loop {
+        let event = timeout(TIMEOUT, events.next()).await;
+        let event = event.context("the watch has no event of the change")?;
+        let event = event.context("the watch ended")??;
+        if let WatchEvent::Modified(object) = event
+            && object.data.pointer(PATH).and_then(Value::as_str) == Some(path)
+        {
+            return Ok(Instant::now());
+        }
+    }
+}
+
+/// The field of a route that is changed.
+const PATH: &str = "/spec/rules/0/matches/0/path/value";
 
 /// A Gateway of this name that namespaces share.
 fn shared(name: &str) -> Value {
