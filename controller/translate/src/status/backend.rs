@@ -21,9 +21,10 @@ impl BackendStatus {
         let conditions = Conditions::of(generation);
         let kind = ConditionType::Accepted;
         let conditions = match (&*backend.lowered, no_room) {
-            (Ok(_), Some(problem)) => conditions.abnormal(kind, slice::from_ref(problem)),
             (Ok(_), None) => conditions.normal(kind, Reason::Accepted, "the backend is valid"),
-            (Err(problem), _) => conditions.abnormal(kind, slice::from_ref(problem)),
+            (Err(problem), _) | (Ok(_), Some(problem)) => {
+                conditions.abnormal(kind, slice::from_ref(problem))
+            }
         };
         let expired = &backend.expiries.expired;
         let conditions = conditions.abnormal(ConditionType::CertificateExpired, expired);

@@ -114,6 +114,9 @@ impl LeftOutByTls<'_> {
     }
 }
 
+/// Why a Gateway cannot reach a backend, if it cannot.
+pub(crate) type WhyNot<'a> = &'a dyn Fn(&ObjectName) -> Option<Problem>;
+
 /// Tells the owner of a Gateway that a policy leaves it out.
 pub(crate) fn left_out_of(policy: &ObjectRef) -> Problem {
     let effect = if policy.kind == BackendTlsPolicy::KIND {
@@ -188,7 +191,7 @@ impl PolicyStatus {
     pub(crate) fn of_x_backend(
         generation: i64,
         backend: &LoweredXBackend,
-        (gateways, why_not): (&[ObjectName], &dyn Fn(&ObjectName) -> Option<Problem>),
+        (gateways, why_not): (&[ObjectName], WhyNot<'_>),
         controller_name: &str,
     ) -> Self {
         let ancestors = gateways.iter().map(|gateway| PolicyAncestorStatus {

@@ -5,6 +5,7 @@ use std::slice;
 use serde::Serialize;
 use xds::model::ObjectName;
 
+use super::policy::WhyNot;
 use super::{Condition, ConditionStatus, ConditionType as Type, Conditions, Reason};
 use crate::api::{Gateway, InferencePool, ParentReference, Resource as _};
 use crate::lower::route::ResolvedRoute;
@@ -55,7 +56,7 @@ impl RouteStatus {
     pub(crate) fn of_pool(
         pool: &InferencePool,
         refs: &[Problem],
-        (gateways, why_not): (&[ObjectName], &dyn Fn(&ObjectName) -> Option<Problem>),
+        (gateways, why_not): (&[ObjectName], WhyNot<'_>),
         controller_name: &str,
     ) -> Self {
         let parents = gateways.iter().map(|gateway| RouteParentStatus {

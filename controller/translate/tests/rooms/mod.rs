@@ -278,7 +278,7 @@ fn invalid_policy(number: usize) -> Object {
     rejected.expect("it would protect")
 }
 
-fn route_to(namespace: &str, number: usize, backend: Value) -> Object {
+fn route_to(namespace: &str, number: usize, backend: &Value) -> Object {
     let value = json!({
         "metadata": metadata(namespace, &format!("r-{number:02}"), number),
         "spec": {
@@ -294,14 +294,14 @@ fn route(namespace: &str, number: usize) -> Object {
     let backend = json!({
         "group": "gateway-system.io", "kind": "Backend", "name": format!("b-{number:02}"),
     });
-    route_to(namespace, number, backend)
+    route_to(namespace, number, &backend)
 }
 
 fn route_to_service(namespace: &str, number: usize) -> Object {
     route_to(
         namespace,
         number,
-        json!({"name": format!("s-{number:02}"), "port": 80}),
+        &json!({"name": format!("s-{number:02}"), "port": 80}),
     )
 }
 

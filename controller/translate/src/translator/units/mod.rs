@@ -66,6 +66,8 @@ pub(crate) use tokens::TokensUnit;
 pub(crate) use view::ViewUnit;
 pub(crate) use x_backend::XBackendUnit;
 
+use xds::model::ObjectName;
+
 use super::rooms::{Holder, HolderKind};
 use super::unit::AnyUnit;
 use crate::owner::Owner;
@@ -122,12 +124,7 @@ pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
             cost(HolderKind::Backend),
             BackendUseUnit(name).into(),
         ],
-        Object::TrafficPolicy(_) => vec![
-            PolicyUnit(name.clone()).into(),
-            TokensUnit(name.clone()).into(),
-            cost(HolderKind::TrafficPolicy),
-            EffectUnit(name).into(),
-        ],
+        Object::TrafficPolicy(_) => of_policy(name),
         Object::ReferenceGrant(_)
         | Object::EndpointSlice(_)
         | Object::Pod(_)
@@ -136,4 +133,17 @@ pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
         | Object::Namespace(_)
         | Object::ClusterTrustBundle(_) => Vec::new(),
     }
+}
+
+fn of_policy(name: ObjectName) -> Vec<AnyUnit> {
+    let holder = Holder {
+        kind: HolderKind::TrafficPolicy,
+        name: name.clone(),
+    };
+    vec![
+        PolicyUnit(name.clone()).into(),
+        TokensUnit(name.clone()).into(),
+        CostUnit(holder).into(),
+        EffectUnit(name).into(),
+    ]
 }
