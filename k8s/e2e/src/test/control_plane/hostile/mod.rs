@@ -45,7 +45,7 @@ const SHORT: Run = Run {
     calm: 50,
     hostile: Duration::from_secs(40),
     slowdown: 10.0,
-    precision: Duration::from_millis(1_500),
+    precision: Duration::from_secs(5),
 };
 
 const LONG: Run = Run {
