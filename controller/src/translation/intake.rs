@@ -117,12 +117,11 @@ impl Intake {
                 why,
                 observed,
             } => {
-                // Its previous version stays in effect. Without one, its fail-closed replacement does.
-                let current = self.current(&reference, store);
-                let in_force = match (fail_closed, current) {
-                    (Some(rejected), Some(kept)) => admit::kept_beside(&kept, &rejected),
-                    (rejected, None) => rejected,
-                    (None, Some(_)) => None,
+                // Its previous version stays in effect, unless it leaves open what this one would protect.
+                // Without one, its fail-closed replacement does.
+                let in_force = match self.current(&reference, store) {
+                    Some(current) => admit::kept_beside(&current, fail_closed.as_ref()),
+                    None => fail_closed,
                 };
                 if let Some(object) = in_force {
                     self.in_batch

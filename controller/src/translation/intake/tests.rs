@@ -81,6 +81,96 @@ fn an_invalid_policy_is_replaced_only_where_none_exists_after_the_batch() {
     assert_eq!(take(&mut intake, &store, invalid(kind)), 4, "one is stored");
 }
 
+/// A version of the policy as the API server sends it.
+fn version(kind: KindId, target: &str, field: (&str, Value)) -> Change {
+    let mut written = json!({
+        "apiVersion": "gateway-system.io/v1alpha1",
+        "kind": "TrafficPolicy",
+        "metadata": {"namespace": "a", "name": "p"},
+        "spec": {"targetRefs": [
+            {"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": target}
+        ]},
+    });
+    written["spec"][field.0] = field.1;
+    let text = written.to_string();
+    let admitted = admit::admit_json("gateway-system.io", "TrafficPolicy", &text, None);
+    let admitted = admitted
+        .expect("it is JSON")
+        .expect("the kind is supported");
+    let reference = admitted.reference.expect("it has a name");
+    let name = reference.name.clone();
+    let content = match admitted.object {
+        Some(object) => Content::Valid {
+            object,
+            observed: None,
+        },
+        None => Content::Invalid {
+            reference,
+            fail_closed: admitted.fail_closed,
+            why: "a mistake".into(),
+            observed: None,
+        },
+    };
+    change(kind, ChangeKind::Upsert(name, content))
+}
+
+/// The policy in effect after each change, each in a batch of its own or all in one.
+fn in_effect(changes: impl IntoIterator<Item = Change>, at_once: bool) -> Vec<Option<Object>> {
+    let (mut intake, _) = intake();
+    let (mut store, reference) = (Store::default(), policy().object_ref());
+    let changes = changes.into_iter().map(|change| {
+        let mut batch = Batch::new();
+        intake.take(change, &store, &mut batch);
+        let current = intake.current(&reference, &store);
+        if !at_once {
+            store = current.clone().into_iter().collect();
+            intake.begin_batch();
+        }
+        current
+    });
+    changes.collect()
+}
+
+fn targets(object: Option<&Object>) -> Vec<&str> {
+    let Some(Object::TrafficPolicy(policy)) = object else {
+        return Vec::new();
+    };
+    let targets = policy.spec.target_refs.iter();
+    targets.map(|it| it.name.as_str()).collect()
+}
+
+/// It happens whenever the controller writes the status: what the first version protected was open then.
+#[test]
+fn the_same_rejected_version_again_changes_nothing() {
+    let (_, kind) = intake();
+    let rejected = || version(kind, "b", ("jwt", json!({"providers": "none"})));
+    for at_once in [false, true] {
+        let valid = json!({"deny": [{"when": "true"}]});
+        let valid = version(kind, "a", ("authorization", valid));
+        let found = in_effect([valid, rejected(), rejected(), rejected()], at_once);
+        assert_eq!(targets(found[0].as_ref()), ["a"]);
+        assert_eq!(targets(found[1].as_ref()), ["b", "a"]);
+        assert_eq!(found[2], found[1]);
+        assert_eq!(found[3], found[1]);
+    }
+}
+
+#[test]
+fn a_later_version_that_restricts_nothing_brings_the_last_valid_one_back() {
+    let (_, kind) = intake();
+    for at_once in [false, true] {
+        let versions = [
+            ("limits", json!({"connectTimeout": "3s"})),
+            ("jwt", json!({"providers": "none"})),
+            ("limits", json!({"connectTimeout": "soon"})),
+        ];
+        let versions = versions.map(|field| version(kind, "a", field));
+        let found = in_effect(versions, at_once);
+        assert_ne!(found[1], found[0]);
+        assert_eq!(found[2], found[0]);
+    }
+}
+
 #[test]
 fn limits_of_listeners_are_read_from_parameters() {
     let given = limits(&json!({"limits": {"ports": 100}, "replicas": 2}));

@@ -14,6 +14,9 @@ use crate::translator::Event;
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     by_name: BTreeMap<ObjectId, ObjectVersions>,
+    /// Objects that depend on several files: they are defined in several locations, or have a kept version.
+    /// They are looked at whenever a file changes.
+    dependent: BTreeSet<ObjectRef>,
     /// Objects that are defined in several locations.
     pub(super) duplicated: BTreeSet<ObjectRef>,
     /// Objects whose previous version is in effect.
@@ -26,9 +29,9 @@ pub(super) struct Objects {
 pub(super) struct ObjectVersions {
     /// Where it is defined, in the order in which files are read: the first counts.
     locations: Vec<SourceLocation>,
-    /// The previous version, if that stays in effect.
+    /// The last valid version, if the current one is rejected or cannot be read.
     kept: Option<Box<SourceLocation>>,
-    /// That version, if it has to know of the one that was rejected.
+    /// What is in effect in its place, if the rejected version makes a difference to it.
     beside_rejected: Option<Box<Object>>,
 }
 
@@ -132,8 +135,7 @@ impl Objects {
                 locations.push(location);
             }
         }
-        let others = self.duplicated.iter().chain(&self.kept);
-        for id in others.filter_map(ObjectId::of) {
+        for id in self.dependent.iter().filter_map(ObjectId::of) {
             self.touch(&id, &mut touched);
         }
         let mut changed = ObjectChanges::default();
@@ -185,10 +187,10 @@ impl Objects {
         let old = beside_rejected.as_deref().or(old);
         versions.beside_rejected = None;
         if versions.kept.is_some() {
-            let rejected = versions.locations.first();
-            let rejected = rejected.and_then(SourceLocation::fail_closed);
-            let beside = old.zip(rejected);
-            let beside = beside.and_then(|(old, rejected)| kinds::kept_beside(old, rejected));
+            // Nothing is known of a version that cannot be read.
+            let rejected = old.zip(versions.locations.first());
+            let beside = rejected
+                .and_then(|(old, rejected)| kinds::kept_beside(old, rejected.fail_closed()));
             versions.beside_rejected = beside.map(Box::new).or_else(|| beside_rejected.clone());
         }
         let now = versions.in_force();
@@ -204,6 +206,7 @@ impl Objects {
         let closes = beside.is_some_and(kinds::refuses_all);
         let is_fail_closed = closes || now.is_some_and(|location| location.object().is_none());
         let (is_kept, is_gone) = (versions.kept.is_some(), versions.locations.is_empty());
+        set_membership(&mut self.dependent, reference, is_duplicated || is_kept);
         set_membership(&mut self.duplicated, reference, is_duplicated);
         set_membership(&mut self.fail_closed, reference, is_fail_closed);
         set_membership(&mut self.kept, reference, is_kept && !closes);

@@ -92,17 +92,24 @@ fn unread(files: &FileSet) -> Vec<Finding> {
 
 /// Reports that a fail-closed replacement is in effect, in the place of an invalid object.
 fn fail_closed_finding(reference: &ObjectRef, objects: &Objects) -> Option<Finding> {
-    let location = objects.get(reference)?.in_force()?;
+    let versions = objects.get(reference)?;
+    let location = versions.in_force()?;
+    // The location is that of the last valid version, if there is one.
+    let previous = if location.object().is_some() {
+        "its previous version restricts access less"
+    } else {
+        "has no previous version"
+    };
     Some(Finding {
         severity: Severity::Warning,
         reason: Reason::RefusesAll,
-        text: refuses(location.in_force()?),
+        text: refuses(versions.object_in_force()?, previous),
         ..at(location, reference)
     })
 }
 
-/// The effect of a fail-closed replacement.
-fn refuses(fail_closed: &Object) -> String {
+/// The effect of a fail-closed replacement, and what there is of a previous version.
+fn refuses(fail_closed: &Object, previous: &str) -> String {
     let targets = match fail_closed {
         Object::TrafficPolicy(policy) => policy.spec.target_refs.as_slice(),
         Object::BackendTlsPolicy(policy) => &policy.spec.target_refs,
@@ -112,14 +119,12 @@ fn refuses(fail_closed: &Object) -> String {
     if targets.is_empty() || targets.iter().any(|target| target.name.is_empty()) {
         let namespace = &fail_closed.metadata().name.namespace;
         format!(
-            "is invalid, has no previous version, and its targets are unknown: until it is \
+            "is invalid, {previous}, and its targets are unknown: until it is \
              admitted, they may be anything in namespace `{namespace}` that has no such policy of \
              its own, and {effect_on_targets}"
         )
     } else {
-        format!(
-            "is invalid and has no previous version: until it is corrected, {effect_on_targets}"
-        )
+        format!("is invalid and {previous}: until it is corrected, {effect_on_targets}")
     }
 }
 

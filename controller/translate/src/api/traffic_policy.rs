@@ -1,6 +1,7 @@
 //! Our `TrafficPolicy`: settings that Gateway API has no field for.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use xds::limits_table;
@@ -26,11 +27,12 @@ pub enum PolicyStanding {
     Admitted,
     /// This version stays in effect, since a later one was rejected, which reads tokens from here.
     Kept(Vec<JwtFromSpec>),
-    /// No version was ever valid: only the targets are known, as far as they could be read.
+    /// Every request of the targets is refused: no version was ever valid, or the last valid one does not
+    /// restrict access as the latest one would. Targets are known as far as they could be read.
     Rejected(RejectedPolicy),
 }
 
-/// What is known about a policy without a valid version.
+/// What is known about a policy whose latest version is rejected, and no version of which is in effect.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RejectedPolicy {
     /// The ways in which it may restrict access, at least one.
@@ -39,6 +41,9 @@ pub struct RejectedPolicy {
     pub names: Restrictions,
     /// Where it reads tokens from.
     pub token_sources: Vec<JwtFromSpec>,
+    /// The last valid version, if one is known. It returns once the latest version restricts access no more
+    /// than it does, even if that is rejected too.
+    pub last_valid: Option<Arc<TrafficPolicy>>,
 }
 
 /// The fields of a policy that restrict access.

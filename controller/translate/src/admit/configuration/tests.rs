@@ -1,3 +1,5 @@
+mod stand_ins;
+
 use super::{Configuration, Reload};
 use crate::admit::{Reason, Severity, Source, admit};
 use crate::api::{PolicyStanding, Resource as _, Service};

@@ -75,9 +75,9 @@ pub(crate) trait Admissible:
         None
     }
 
-    /// This version, if it has to know of a later one that was rejected and that would have this
-    /// fail-closed replacement.
-    fn kept_beside(&self, _rejected: &Self) -> Option<Self> {
+    /// What takes effect in the place of this, which does, when a later version is rejected that has this
+    /// fail-closed replacement; `None` if this stays as it is.
+    fn kept_beside(&self, _rejected: Option<&Self>) -> Option<Self> {
         None
     }
 
@@ -168,19 +168,21 @@ pub(super) fn duplicate_replacement(object: &Object, number: usize) -> Option<Ob
     }
 }
 
-/// The version of an object that stays in effect, if it has to know of a later one that was rejected;
-/// `None` if it stays as it is.
+/// What takes effect in the place of an object that does, when a later version is rejected that has this
+/// fail-closed replacement; `None` if it stays as it is.
 #[must_use]
-pub fn kept_beside(kept: &Object, rejected: &Object) -> Option<Object> {
-    match (kept, rejected) {
-        (Object::TrafficPolicy(kept), Object::TrafficPolicy(rejected)) => {
-            kept.kept_beside(rejected).map(Into::into)
-        }
+pub fn kept_beside(current: &Object, rejected: Option<&Object>) -> Option<Object> {
+    let Object::TrafficPolicy(current) = current else {
+        return None;
+    };
+    let rejected = match rejected {
+        Some(Object::TrafficPolicy(rejected)) => Some(&**rejected),
         _ => None,
-    }
+    };
+    current.kept_beside(rejected).map(Into::into)
 }
 
-/// Whether an object stands in for a policy without a valid version, and refuses every request.
+/// Whether an object stands in for a policy whose latest version is rejected, and refuses every request.
 pub(super) fn refuses_all(object: &Object) -> bool {
     let Object::TrafficPolicy(policy) = object else {
         return false;

@@ -1,5 +1,7 @@
 //! Our own kinds, validated mostly by their CRDs.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use xds::model::ObjectName;
 
@@ -12,8 +14,8 @@ use crate::admit::crd;
 use crate::admit::schema::Schema;
 use crate::admit::suggest;
 use crate::api::{
-    AuthorizationRuleSpec, Backend, JwtProviderSpec, PolicyStanding, RejectedPolicy, Restrictions,
-    TrafficPolicy, TrafficPolicySpec,
+    AuthorizationRuleSpec, Backend, JwtFromSpec, JwtProviderSpec, PolicyStanding, RejectedPolicy,
+    Restrictions, TrafficPolicy, TrafficPolicySpec,
 };
 use crate::expression::Expression;
 use crate::jwks;
@@ -59,6 +61,7 @@ impl Admissible for TrafficPolicy {
                 restricts,
                 names,
                 token_sources: spec.map(presumed_token_sources).unwrap_or_default(),
+                last_valid: None,
             }),
         })
     }
@@ -75,40 +78,27 @@ impl Admissible for TrafficPolicy {
                 restricts,
                 names: restricts,
                 token_sources: self.token_sources(),
+                last_valid: None,
             }),
         })
     }
 
-    fn kept_beside(&self, rejected: &Self) -> Option<Self> {
-        let PolicyStanding::Rejected(later) = &rejected.standing else {
-            return None;
+    /// Computed from the last valid version and the latest rejected one, never from what stood in for
+    /// another: the same version may be rejected repeatedly.
+    fn kept_beside(&self, rejected: Option<&Self>) -> Option<Self> {
+        let valid = match &self.standing {
+            PolicyStanding::Rejected(stand_in) => match stand_in.last_valid.as_deref() {
+                Some(valid) => valid,
+                // The latest version says most truly what the policy is about.
+                None => return rejected.cloned(),
+            },
+            PolicyStanding::Admitted | PolicyStanding::Kept(_) => self,
         };
-        let known = match &self.standing {
-            PolicyStanding::Admitted => &[][..],
-            PolicyStanding::Kept(known) => known,
-            // The latest version says most truly what the policy is about.
-            PolicyStanding::Rejected(_) => return Some(rejected.clone()),
+        let beside = match rejected.map(|it| (it, &it.standing)) {
+            Some((rejected, PolicyStanding::Rejected(later))) => valid.beside(rejected, later),
+            _ => valid.clone(),
         };
-        if later.names.beyond(self.restrictions()).any() {
-            return Some(self.closed_for(rejected, later));
-        }
-        // Versions may be rejected in turn, and clients send their tokens where any of them says.
-        if later.token_sources.iter().all(|it| known.contains(it)) {
-            return None;
-        }
-        let mut sources = later.token_sources.clone();
-        sources.extend(
-            known
-                .iter()
-                .filter(|it| !later.token_sources.contains(it))
-                .cloned(),
-        );
-        // Those of the latest version are first.
-        sources.truncate(MAX_TOKEN_SOURCES);
-        Some(Self {
-            standing: PolicyStanding::Kept(sources),
-            ..self.clone()
-        })
+        (beside != *self).then_some(beside)
     }
 
     /// Including a field of a policy that may be a newer way to authenticate.
@@ -138,10 +128,47 @@ impl Admissible for TrafficPolicy {
 }
 
 impl TrafficPolicy {
+    /// What is in effect while this version is the last valid one, and a later one is rejected: this, or what
+    /// refuses every request if the later one wants to restrict access in a way that this one does not.
+    fn beside(&self, rejected: &Self, later: &RejectedPolicy) -> Self {
+        let kept = self.aware_of(later);
+        if later.names.beyond(self.restrictions()).any() {
+            kept.closed_for(rejected, later)
+        } else {
+            kept
+        }
+    }
+
+    /// This version, which knows where a later one reads tokens from. Versions may be rejected in turn, and
+    /// clients send their tokens where any of them says.
+    fn aware_of(&self, later: &RejectedPolicy) -> Self {
+        let known = self.later_sources();
+        if later.token_sources.iter().all(|it| known.contains(it)) {
+            return self.clone();
+        }
+        let mut sources = later.token_sources.clone();
+        let others = known.iter().filter(|it| !later.token_sources.contains(it));
+        sources.extend(others.cloned());
+        // Those of the latest version are first.
+        sources.truncate(MAX_TOKEN_SOURCES);
+        Self {
+            standing: PolicyStanding::Kept(sources),
+            ..self.clone()
+        }
+    }
+
+    /// Where later versions that were rejected read tokens from.
+    fn later_sources(&self) -> &[JwtFromSpec] {
+        match &self.standing {
+            PolicyStanding::Kept(sources) => sources,
+            PolicyStanding::Admitted | PolicyStanding::Rejected(_) => &[],
+        }
+    }
+
     /// What stands in for this version while a rejected one wants to restrict access in a way that this one
     /// does not: its targets are to be protected, and would be open. The same stands in for a policy that
-    /// had no version before, so a controller that restarts changes nothing.
-    fn closed_for(&self, rejected: &Self, later: &RejectedPolicy) -> Self {
+    /// had no version before, so a controller that restarts keeps the targets of the rejected version closed.
+    fn closed_for(self, rejected: &Self, later: &RejectedPolicy) -> Self {
         let mut target_refs = rejected.spec.target_refs.clone();
         // What this version protects stays closed too, and so does what the later one may mean.
         if self.restrictions().any() || target_refs.is_empty() {
@@ -149,7 +176,7 @@ impl TrafficPolicy {
             let own = own.filter(|it| !rejected.spec.target_refs.contains(it));
             target_refs.extend(own.cloned());
         }
-        let mut token_sources = later.token_sources.clone();
+        let mut token_sources = self.later_sources().to_vec();
         token_sources.extend(self.token_sources());
         token_sources.truncate(MAX_TOKEN_SOURCES);
         Self {
@@ -162,6 +189,7 @@ impl TrafficPolicy {
                 restricts: later.restricts.and(self.restrictions()),
                 names: later.names,
                 token_sources,
+                last_valid: Some(Arc::new(self)),
             }),
         }
     }
