@@ -38,8 +38,8 @@ use clap::ValueEnum;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Http2Engine {
     /// Our own: [`crate::http::engine`].
+    #[default]
     Own,
     /// The `h2` crate.
-    #[default]
     H2,
 }

@@ -105,6 +105,8 @@ async fn housekeeping(server: Rc<Server>) {
         let tick = shard.advance(now);
         // This reads the configuration, so that idle shards release old ones too.
         shard.shed_connections(lag);
+        let pressure = shard.window_pressure();
+        server.downstream.http2_memory.set_pressure(pressure);
         shard.end_surplus_waits();
         shard.log.borrow_mut().flush();
         since_sweep += 1;

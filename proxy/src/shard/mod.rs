@@ -34,6 +34,7 @@ use std::time::{Duration, Instant};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
+use crate::http::engine::Pressure as WindowPressure;
 use crate::http::h2::guard::{Abuse, Peer};
 use crate::limits::{
     ABUSE_LOG_PAUSE, BIND_DESCRIPTORS, LINGER_TIMEOUT, OVERLOAD_KEEP_ALIVE, TRIM_AFTER,
@@ -261,6 +262,17 @@ impl Shard {
     /// requests which need the rest of it are rejected earlier than without copies.
     pub(crate) fn may_copy(&self, bytes: usize) -> bool {
         self.buffers.lent().saturating_add(bytes) <= self.buffer_bytes.get() / 2
+    }
+
+    /// How far HTTP/2 peers are to hold back, since windows are promises of memory: small windows while
+    /// more than half of the memory for buffers is in use, or from the first level of overload by memory on;
+    /// and no new streams where no connections are accepted either.
+    pub(crate) fn window_pressure(&self) -> WindowPressure {
+        match self.overload.borrow().memory() {
+            Pressure::Pause => WindowPressure::Hard,
+            Pressure::Low if self.may_copy(0) => WindowPressure::None,
+            _ => WindowPressure::Soft,
+        }
     }
 
     /// Maximum number of client connections of this shard.

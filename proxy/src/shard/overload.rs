@@ -90,6 +90,11 @@ impl Overload {
         self.memory = reached.map_or(Pressure::Low, |step| step.pressure);
     }
 
+    /// The level by memory.
+    pub(super) fn memory(&self) -> Pressure {
+        self.memory
+    }
+
     /// Whether memory should be returned to the system as soon as it is free.
     pub(crate) fn is_short_of_memory(&self) -> bool {
         self.memory > Pressure::Low

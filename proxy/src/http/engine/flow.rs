@@ -100,13 +100,13 @@ impl ReceiveWindow {
 }
 
 /// The state of the memory that received bytes are held in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pressure {
     /// Within the budget: windows have their full size.
     #[default]
     None,
-    /// Above the soft limit: streams have small windows, and the connection's is not opened any
-    /// further. This blocks no one for good: what is lent returns when it is sent on, or by a timeout.
+    /// Above the soft limit: windows of streams and connections are opened to a small size only. They are
+    /// never closed for good, since what fills the memory may belong to others, who keep it.
     Soft,
     /// Above the hard limit: no new streams either.
     Hard,

@@ -1,9 +1,11 @@
 //! Working memory that the HTTP/2 connections of a shard share, so that a connection without streams has
 //! next to none.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
 
-use crate::http::engine::{Decoded, HeldHead};
+use super::session::Session;
+use crate::http::engine::{Decoded, HeldHead, Pressure};
 use crate::limits::H2_SEND_BYTES;
 use crate::memory::FreeList;
 
@@ -14,6 +16,9 @@ pub(crate) struct Memory {
     pub(crate) decoded: RefCell<Decoded>,
     outputs: FreeList<Vec<u8>>,
     heads: FreeList<HeldHead>,
+    pressure: Cell<Pressure>,
+    /// Connections whose windows are smaller because of it.
+    pressed: RefCell<Vec<Weak<Session>>>,
 }
 
 impl Memory {
@@ -37,6 +42,30 @@ impl Memory {
 
     pub(super) fn put_head(&self, head: HeldHead) {
         self.heads.put(head);
+    }
+
+    /// The state of the shard's memory.
+    pub(super) fn pressure(&self) -> Pressure {
+        self.pressure.get()
+    }
+
+    /// Sets it. When it relaxes, connections are woken: their peers may wait for windows.
+    pub(crate) fn set_pressure(&self, pressure: Pressure) {
+        if pressure < self.pressure.replace(pressure) {
+            for session in self.pressed.take().iter().filter_map(Weak::upgrade) {
+                session.relieve();
+            }
+        }
+    }
+
+    /// A connection is to be woken when the pressure relaxes.
+    pub(super) fn await_relief(&self, session: &Rc<Session>) {
+        let mut pressed = self.pressed.borrow_mut();
+        if pressed.len() == pressed.capacity() {
+            // Some have ended meanwhile: as many as came since it was last full, or it grows.
+            pressed.retain(|other| other.strong_count() > 0);
+        }
+        pressed.push(Rc::downgrade(session));
     }
 
     /// Frees what was not used since the last call. Returns how many pieces.

@@ -15,7 +15,7 @@ use super::memory::Memory;
 use super::stream::{SendTurn, Stream, StreamState};
 use crate::http::engine::error::{Code, ConnectionError, ResetCause};
 use crate::http::engine::{
-    Connection, EndOfInput, HeadWriter, HeldHead, Options, Step, StreamGone, StreamKey, Then,
+    Connection, EndOfInput, HeadWriter, HeldHead, Options, Pressure, Step, StreamGone, StreamKey, Then,
 };
 use crate::limits::{H2_FRAME_BYTES, H2_SEND_BYTES};
 use crate::memory::BufferPool;
@@ -36,6 +36,8 @@ pub(crate) struct Session {
     is_shared: Cell<bool>,
     /// Whether the connection has ended for its streams.
     is_over: Cell<bool>,
+    /// Whether it is to be woken when the pressure on the shard's memory relaxes.
+    is_pressed: Cell<bool>,
 }
 
 impl Session {
@@ -50,13 +52,26 @@ impl Session {
             waiting: RefCell::default(),
             is_shared: Cell::new(false),
             is_over: Cell::new(false),
+            is_pressed: Cell::new(false),
         })
     }
 
     /// Begins a turn of the driver. `now` is relative to any fixed moment.
-    pub(crate) fn begin_turn(&self, now: Duration) {
+    pub(crate) fn begin_turn(self: &Rc<Self>, now: Duration) {
         self.is_woken.set(true);
-        self.connection.borrow_mut().begin_turn(now);
+        let pressure = self.memory.pressure();
+        if pressure != Pressure::None && !self.is_pressed.replace(true) {
+            self.memory.await_relief(self);
+        }
+        let mut connection = self.connection.borrow_mut();
+        connection.set_pressure(pressure);
+        connection.begin_turn(now);
+    }
+
+    /// The pressure on the shard's memory has relaxed: the driver opens the windows.
+    pub(super) fn relieve(&self) {
+        self.is_pressed.set(false);
+        self.wake_driver();
     }
 
     /// Ends a turn: streams that wait for the output have theirs.

@@ -2,7 +2,9 @@
 
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use http::StatusCode;
@@ -11,7 +13,7 @@ use super::{Memory, Session, Stream};
 use crate::http::engine::error::{Code, ResetCause};
 use crate::http::engine::frame::FrameHead;
 use crate::http::engine::{
-    Connection, Decoded, Event, HeadWriter, Options, Role, Scheme, Step, StreamKey, Then,
+    Connection, Decoded, Event, HeadWriter, Options, Pressure, Role, Scheme, Step, StreamKey, Then,
 };
 use crate::http::h1::encode::{LocalResponse, Persist};
 use crate::http::h1::{HeadLimits, RequestKind};
@@ -23,6 +25,7 @@ use crate::memory::{Buffer, BufferPool};
 /// A connection with its streams, and its client.
 struct Rig {
     session: Rc<Session>,
+    memory: Rc<Memory>,
     pool: Rc<BufferPool>,
     streams: Vec<(StreamKey, Stream)>,
     client: Connection,
@@ -49,9 +52,11 @@ fn options(role: Role, window: u32) -> Options {
 /// A pair whose client's streams have this window.
 fn rig(window: u32) -> Rig {
     let pool = Rc::<BufferPool>::default();
+    let memory = Rc::<Memory>::default();
     let options_of_server = options(Role::Server, 65_535);
     let mut rig = Rig {
-        session: Session::new(options_of_server, Rc::<Memory>::default(), Rc::clone(&pool)),
+        session: Session::new(options_of_server, Rc::clone(&memory), Rc::clone(&pool)),
+        memory,
         pool,
         streams: Vec::new(),
         client: Connection::new(options(Role::Client, window)),
@@ -264,6 +269,48 @@ fn streams_take_turns_when_the_output_is_full() {
     places.sort_unstable();
     places.dedup();
     assert!(places.len() >= 7, "{order:?}");
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn windows_open_when_the_pressure_on_memory_relaxes() {
+    let mut rig = rig(65_535);
+    let key = rig.opens(1, Then::More)[0];
+    rig.memory.set_pressure(Pressure::Soft);
+    rig.client
+        .write_data(key, &[0; 60_000], Then::More)
+        .expect("open");
+    rig.exchange();
+    let mut buffer = rig.pool.without_memory();
+    let stream = &rig.streams[0].1;
+    let read = |buffer: &mut Buffer| {
+        let read = pin!(stream.read(buffer, ReadMode::Uncancelable)).poll(&mut context());
+        assert!(matches!(read, Poll::Ready(Ok(1..))) || read.is_pending());
+        buffer.clear();
+        read.is_ready()
+    };
+    while read(&mut buffer) {}
+    let (wakes, before) = (Arc::<Wakes>::default(), rig.client.capacity(key));
+    let waker = Waker::from(Arc::clone(&wakes));
+    rig.exchange();
+    let pressed = rig.client.capacity(key);
+    assert!(pressed > before && pressed <= 16_384, "{before}, {pressed}");
+    rig.session.end_turn(&Context::from_waker(&waker));
+    rig.memory.set_pressure(Pressure::Hard);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+    rig.memory.set_pressure(Pressure::None);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    rig.exchange();
+    assert!(rig.client.capacity(key) > 49_152);
 }
 
 #[test]

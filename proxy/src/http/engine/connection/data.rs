@@ -8,7 +8,9 @@ use crate::http::engine::flow::Pressure;
 use crate::http::engine::frame::{self, FrameHead, Kind};
 use crate::http::engine::head_sink::Then;
 use crate::http::engine::streams::{Half, Reset, Stream, StreamKey, Waiting};
-use crate::limits::{H2_FRAME_BYTES, H2_PRESSED_WINDOW_BYTES};
+use crate::limits::{
+    H2_FRAME_BYTES, H2_PRESSED_CONNECTION_WINDOW_BYTES, H2_PRESSED_WINDOW_BYTES,
+};
 
 impl Connection {
     /// DATA (section 6.1). All of its payload counts for the windows, padding included.
@@ -95,10 +97,13 @@ impl Connection {
     }
 
     fn update_connection_window(&mut self) {
-        if self.pressure != Pressure::None {
-            return;
-        }
-        let target = self.options.connection_window;
+        let target = match self.pressure {
+            Pressure::None => self.options.connection_window,
+            Pressure::Soft | Pressure::Hard => {
+                let pressed = H2_PRESSED_CONNECTION_WINDOW_BYTES;
+                self.options.connection_window.min(pressed)
+            }
+        };
         if let Some(increment) = self.receive_window.take_update(target) {
             self.write_control(|out| frame::write_window_update(out, 0, increment));
         }

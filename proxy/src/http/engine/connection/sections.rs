@@ -124,7 +124,13 @@ impl Connection {
             return Ok(None);
         }
         let limit = usize::try_from(self.options.streams).unwrap_or(usize::MAX);
-        if self.streams.len() >= limit || self.pressure == Pressure::Hard {
+        if self.pressure == Pressure::Hard {
+            // The client is not to blame: it does not count.
+            self.write_control(|out| frame::write_reset(out, id, Code::REFUSED_STREAM));
+            self.remember_reset(id);
+            return Ok(None);
+        }
+        if self.streams.len() >= limit {
             return Ok(self.turn_down(id, Code::REFUSED_STREAM));
         }
         let rejected = match finished {

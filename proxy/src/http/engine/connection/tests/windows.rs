@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::http::engine::Pressure;
+use crate::limits::H2_LOCAL_RESETS;
 
 /// A server with a request on stream 1, whose response has begun.
 fn responding() -> (Side, StreamKey) {
@@ -264,18 +265,24 @@ fn padding_returns_at_once() {
     }
 }
 
-#[test]
-fn under_pressure_windows_stay_small_and_the_connections_does_not_open() {
+/// A server whose connection has this window, and whose client has sent SETTINGS.
+fn server_with(connection_window: u32) -> Side {
     let mut side = Side::new(Options {
-        connection_window: 65_535,
+        connection_window,
         ..options(Role::Server)
     });
     side.feed(&[PREFACE, &frame(Kind::Settings, 0, 0, b"")].concat())
         .expect("settings");
+    side.sent();
+    side
+}
+
+#[test]
+fn under_pressure_windows_stay_small_and_streams_are_refused() {
+    let mut side = server_with(120_000);
     side.feed(&post(1)).expect("a request");
     side.feed(&data(1, 0, &[0; 16_000]).repeat(4))
         .expect("within the window");
-    side.sent();
     let key = side.key(1);
     side.connection.set_pressure(Pressure::Soft);
     side.connection.give_back(key, 64_000);
@@ -285,4 +292,30 @@ fn under_pressure_windows_stay_small_and_the_connections_does_not_open() {
     assert_eq!(side.sent(), ["reset 3 REFUSED_STREAM"]);
     side.connection.set_pressure(Pressure::None);
     assert_eq!(side.sent(), ["window 0 64000", "window 1 49152"]);
+}
+
+#[test]
+fn under_pressure_no_connection_is_closed_for_good() {
+    let mut side = server_with(120_000);
+    side.connection.set_pressure(Pressure::Soft);
+    side.feed(&[post(1), post(3)].concat()).expect("requests");
+    side.feed(&data(1, 0, &[0; 16_000]).repeat(4))
+        .expect("within the window");
+    side.feed(&data(3, 0, &[0; 14_000]).repeat(4))
+        .expect("within the window");
+    let (one, three) = (side.key(1), side.key(3));
+    side.connection.give_back(three, 56_000);
+    assert_eq!(side.sent(), ["window 0 56000"]);
+    side.connection.give_back(one, 64_000);
+    assert_eq!(side.sent(), ["window 1 14848"]);
+}
+
+#[test]
+fn streams_refused_under_pressure_are_not_the_clients_fault() {
+    let mut side = Side::server();
+    side.connection.set_pressure(Pressure::Hard);
+    for nth in 0..2 * H2_LOCAL_RESETS {
+        side.feed(&get(2 * nth + 1)).expect("no abuse");
+        assert_eq!(side.sent().len(), 1);
+    }
 }
