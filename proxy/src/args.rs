@@ -14,7 +14,6 @@ use translate::admit::UnknownFields;
 use xds::model::{self, GatewayDuration, ObjectName};
 use xds_grpc::client::{Controller, InvalidAddress};
 
-use crate::http2::Http2Engine;
 use crate::limits::{DRAIN_ACCEPT, DRAIN_DEADLINE, SESSION_KEY_BYTES};
 use crate::machine::driver::DriverChoice;
 use crate::observe::program_log::LogFormat;
@@ -73,16 +72,6 @@ pub struct RunArgs {
     /// I/O driver of the shards
     #[arg(long, env = "GATEWAY_DRIVER", value_enum, default_value_t)]
     pub driver: DriverChoice,
-
-    /// Engine of clients' HTTP/2 connections, to compare them
-    #[arg(
-        long,
-        env = "GATEWAY_HTTP2_ENGINE",
-        value_enum,
-        default_value_t,
-        hide = true
-    )]
-    pub http2_engine: Http2Engine,
 
     /// When to pin each shard to a core of its own
     #[arg(long, env = "GATEWAY_PIN", value_enum, default_value_t)]

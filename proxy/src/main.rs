@@ -228,7 +228,6 @@ fn plan(args: &RunArgs, cpus: &Cpus) -> Result<ShardPlan> {
         cores: cores(args, cpus),
         descriptors: descriptors::per_shard(NonZeroU32::from(shards))?,
         session_key: args.session_key()?,
-        http2_engine: args.http2_engine,
     })
 }
 

@@ -22,7 +22,6 @@ use tracing::{error, info, warn};
 use xds::model::Transport;
 
 use crate::config::Published;
-use crate::http2::Http2Engine;
 use crate::limits::{HANDOVER, HANDOVER_PAUSE, SHARD_RESTART_PAUSE, SHARD_START_TIMEOUT};
 use crate::machine::driver::{DriverChoice, DriverReport};
 use crate::machine::memory::{MemoryUse, MemoryWatch};
@@ -48,8 +47,6 @@ pub struct ShardPlan {
     pub descriptors: u32,
     /// Key of the HMAC that authenticates session tokens.
     pub session_key: ring::hmac::Key,
-    /// The engine of clients' HTTP/2 connections.
-    pub http2_engine: Http2Engine,
 }
 
 /// Events of the supervisor.
@@ -165,7 +162,6 @@ impl Shards {
                 .as_ref()
                 .and_then(|cores| cores.get(index).copied()),
             session_key: inner.plan.session_key.clone(),
-            http2_engine: inner.plan.http2_engine,
         };
         let (started, starting) = bounded(1);
         let events = inner.events.clone();

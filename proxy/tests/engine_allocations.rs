@@ -6,7 +6,7 @@ mod allocations;
 use std::time::Duration;
 
 use proxy::http::engine::{
-    Connection, Decoded, Event, HeadWriter, Options, Role, Scheme, Step, Then,
+    Connection, Decoded, Event, HeadWriter, Options, Role, Scheme, SectionWriter, Step, Then,
 };
 use proxy::http::h1::{HeadLimits, RequestKind};
 use proxy::http::known::KnownHeader;

@@ -12,8 +12,6 @@ mod h1_head;
 mod h1_pair;
 #[path = "../fuzz/checks/h2_engine.rs"]
 mod h2_engine;
-#[path = "../fuzz/checks/h2_guard.rs"]
-mod h2_guard;
 #[path = "../fuzz/checks/h2_hpack.rs"]
 mod h2_hpack;
 #[path = "../fuzz/checks/h2_pair.rs"]
@@ -71,11 +69,6 @@ fn h1_pair_corpus() {
 #[test]
 fn h2_engine_corpus() {
     replay("h2_engine", h2_engine::check);
-}
-
-#[test]
-fn h2_guard_corpus() {
-    replay("h2_guard", h2_guard::check);
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use proxy::http::engine::frame::{FrameHead, Kind, PREFACE, write_head};
 use proxy::http::engine::{
-    Connection, Decoded, Event, HeadWriter, Options, Role, Scheme, Step, StreamKey, Then,
+    Connection, Decoded, Event, HeadWriter, Options, Role, Scheme, SectionWriter, Step, StreamKey,
+    Then,
 };
 use proxy::http::h1::{HeadLimits, RequestKind};
 

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use proxy::http::engine::{
-    Connection, Decoded, Event, HeadWriter, Options, Role, Scheme, Step, StreamKey, Then,
+    Connection, Decoded, Event, HeadWriter, Options, Role, Scheme, SectionWriter, Step, StreamKey,
+    Then,
 };
 use proxy::http::h1::{HeadLimits, RequestKind};
 use proxy::http::known::KnownHeader;

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use crate::http::h1::body::BodyDecoder;
 use crate::http::head::Framing;
-use crate::http2::stream as h2;
+use crate::http2 as h2;
 use crate::memory::Buffer;
 use crate::net::{CancelHandle, Liveness, Stream};
 use crate::shard::cutoff::Cutoff;

@@ -15,6 +15,7 @@ use super::endpoints::{Draw, EndpointIdentity, EndpointSet};
 use super::external_auth::ExternalAuth;
 use super::held::HeldQueue;
 use super::l4::{BindProtocol, L4Routes, TrafficMode};
+use crate::http::engine::Scheme;
 use crate::limits::Limits;
 use crate::names::{Interned, KeyPrefix};
 use crate::policy::authorization::Authorization;
@@ -472,6 +473,16 @@ pub enum Protection {
     Tls(Arc<UpstreamTls>),
     /// TLS that cannot be set up, so there are no connections.
     Unusable,
+}
+
+impl Protection {
+    /// The scheme of requests over such connections.
+    pub(crate) fn scheme(&self) -> Scheme {
+        match self {
+            Self::Plain => Scheme::Http,
+            Self::Tls(_) | Self::Unusable => Scheme::Https,
+        }
+    }
 }
 
 /// The application protocol of the endpoints of a cluster.

@@ -2,9 +2,9 @@
 
 use crate::channel::Channel;
 use crate::config::Protection;
-use crate::failure::{Failure, FailureKind};
+use crate::http::engine::SectionWriter;
+use crate::http::engine::encode::{self, Switch};
 use crate::http::h1::encode::{Expectation, UpstreamRequest};
-use crate::http::h2::{self, encode::Switch};
 use crate::http::head::Framing;
 use crate::http::known::KnownHeader;
 use crate::http::websocket;
@@ -14,45 +14,34 @@ use super::{Destination, Exchange};
 
 impl<'a> Exchange<'a> {
     /// Writes the request head: onto the stream, or into the bytes to send to the socket.
-    ///
-    /// # Errors
-    ///
-    /// The backend's protocol cannot express it.
-    pub(crate) fn write_head(
-        &mut self,
-        destination: Destination<'a>,
-        channel: &Channel,
-    ) -> Result<(), Failure> {
+    pub(crate) fn write_head(&mut self, destination: Destination<'a>, channel: &Channel) {
         match channel.as_h2() {
             None => self.encode_head(destination),
             Some(stream) => {
                 self.work.to_upstream.clear();
                 let over = &destination.cluster.protection;
-                stream.put_request(self.make_head(destination, over, stream.switch())?);
+                stream.put_request(self.received.request_kind(), |head| {
+                    self.make_head(destination, over, stream.switch(), head)
+                });
             }
         }
-        Ok(())
     }
 
-    /// The request head for HTTP/2.
+    /// Writes the request head for HTTP/2. Returns how it requests an upgrade.
     pub(crate) fn make_head(
         &self,
         destination: Destination<'a>,
         over: &Protection,
         switch: Switch,
-    ) -> Result<http::Request<()>, Failure> {
-        let scheme = match over {
-            Protection::Plain => http::uri::Scheme::HTTP,
-            Protection::Tls(_) | Protection::Unusable => http::uri::Scheme::HTTPS,
-        };
-        let made = h2::encode::request(
+        head: &mut impl SectionWriter,
+    ) -> Switch {
+        encode::request(
             &self.outgoing(destination),
-            &scheme,
+            over.scheme(),
             switch,
             |known, name| self.drops(destination, known, name),
-        );
-        let cannot = Failure::because(FailureKind::BadPath, "the target cannot be sent in HTTP/2");
-        made.ok_or(cannot)
+            head,
+        )
     }
 
     /// Writes the request head as HTTP/1.

@@ -247,7 +247,7 @@ impl<'a> Attempt<'a> {
         upload: &mut Upload,
         tries: &mut RequestAttempts<'_>,
     ) -> Result<ConnectionOutcome, AttemptEnd> {
-        exchange.write_head(self.destination, &connection.stream)?;
+        exchange.write_head(self.destination, &connection.stream);
         let shard = exchange.shard;
         let mut buffer = match connection.stream {
             Channel::Socket(_) => shard.buffers.take_small(),

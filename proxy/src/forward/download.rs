@@ -12,13 +12,13 @@ use crate::failure::{Failure, FailureKind};
 use crate::http::grpc;
 use crate::http::h1::body::BodyDecoder;
 use crate::http::h1::encode::{DownstreamResponse, Persist};
-use crate::http::h1::{HeadLimits, HeadScan, Progress, RequestKind, parse_response};
-use crate::http::h2::request::BodyPresence;
-use crate::http::h2::response::convert;
+use crate::http::h1::{
+    HeadError, HeadLimits, HeadScan, Progress, RequestKind, ResponseError, parse_response,
+};
 use crate::http::head::{Framing, ResponseHead, Version};
 use crate::http::known::KnownHeader;
 use crate::http::websocket;
-use crate::http2::stream::{Head, Stream};
+use crate::http2::Stream;
 use crate::limits::{INTERIM_RESPONSES, WHEEL_TICK};
 use crate::memory::Buffer;
 use crate::policy::cors::Cors;
@@ -160,38 +160,24 @@ impl Download<'_, '_> {
         stream: &Stream,
         side: &mut ResponseSide<'_, '_>,
     ) -> Result<usize, Failure> {
-        let request_kind = match side.request_kind {
-            RequestKind::Upgrade if !stream.tunnels() => RequestKind::Other,
-            request_kind => request_kind,
-        };
         loop {
             let head = stream.next_head().await;
             if self.connection.deadline.expired() {
                 return Err(FailureKind::UpstreamTimeout.into());
             }
-            let (Head::Interim(response) | Head::Final(response)) =
-                head.as_ref().map_err(failure_before_head)?;
-            let follows = if stream.is_read() {
-                BodyPresence::Nothing
-            } else {
-                BodyPresence::Body
-            };
-            let said = (response.status(), response.headers());
-            convert(
-                said,
-                follows,
-                request_kind,
-                &side.limits,
-                side.out,
-                side.response,
-            )?;
-            self.buffer.reserve(side.out.len());
-            if !self.buffer.append(side.out) {
-                let kind = FailureKind::UpstreamGarbage;
-                return Err(Failure::because(kind, "head_too_large"));
+            let mut received = head.map_err(failure_before_head)?;
+            let checked = received
+                .head
+                .check_limits(received.bytes.len(), &side.limits);
+            checked.map_err(ResponseError::from)?;
+            std::mem::swap(side.response, &mut received.head);
+            let length = received.bytes.len();
+            self.buffer.reserve(length);
+            let fits = self.buffer.append(&received.bytes);
+            stream.put_back(received);
+            if !fits {
+                return Err(ResponseError::from(HeadError::HeadTooLarge).into());
             }
-            let length = side.out.len();
-            side.out.clear();
             if !side.response.is_interim() {
                 side.complete_handshake();
                 return Ok(length);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::h1::encode::field;
-use super::h2::trailers::pairs;
+use super::lines::pairs;
 
 /// Whether a message of this content type is gRPC: `application/grpc`, alone or with `+` and a
 /// subtype. (`application/grpc-web` is plain HTTP to a proxy.)

@@ -3,6 +3,7 @@
 //! A head is parsed into a value that its connection reuses, so the steady state does not allocate.
 //! Spans stay valid while the head's bytes are unchanged.
 
+use super::h1::{HeadError, HeadLimits};
 use super::known::KnownHeader;
 
 /// A range of a head's bytes. Heads are below 64 KiB (`limits.rs`), so 16 bits are enough.
@@ -257,6 +258,21 @@ pub struct ResponseHead {
 }
 
 impl ResponseHead {
+    /// Checks a head of `length` bytes that was received within other limits.
+    ///
+    /// # Errors
+    ///
+    /// It exceeds these.
+    pub(crate) fn check_limits(&self, length: usize, limits: &HeadLimits) -> Result<(), HeadError> {
+        if length > limits.effective_head_bytes() {
+            return Err(HeadError::HeadTooLarge);
+        }
+        if self.fields.len() > limits.fields.min(HeadLimits::MAX_FIELDS) {
+            return Err(HeadError::TooManyFields);
+        }
+        Ok(())
+    }
+
     /// Whether another response to the same request follows (1xx except 101).
     #[must_use]
     pub fn is_interim(&self) -> bool {

@@ -1,10 +1,10 @@
-//! HTTP/2 connections over the shards' sockets. Those of clients have one of two engines ([`Http2Engine`]):
-//! `engine` is on our own, [`crate::http::engine`]. Everything else here, and connections to endpoints, are
-//! on the `h2` crate, with conversion of heads and flood limits in [`crate::http::h2`].
+//! HTTP/2 connections over the shards' sockets, on the engine of [`crate::http::engine`]: of clients, and to
+//! endpoints.
 //!
-//! `stream` is one stream of an exchange, of either engine. On the crate, `library` is the stream, and `io`,
-//! with its `outbox`, the connection's socket; `read_budget` bounds how much of the input is processed per
-//! iteration, `pace` and `usage` define timeouts, and `liveness` sends PINGs.
+//! A [`Session`] is the connection as its driver and its streams share it. The driver reads (`reader`),
+//! passes events to the streams, and sends what all of them have written, once per turn (`outbox`); what
+//! drivers of both roles have in common is a [`Link`]. A [`Stream`] is one exchange, owned by its task.
+//! `pace` defines timeouts. [`Memory`] is shared by the connections of a shard.
 
 // Peers cannot cause a panic: no indexing, no overflowing arithmetic.
 #![cfg_attr(
@@ -18,28 +18,22 @@
     )
 )]
 
-pub(crate) mod engine;
-pub(crate) mod io;
-pub(crate) mod library;
-pub(crate) mod liveness;
+mod driver;
+mod memory;
 mod outbox;
 pub(crate) mod pace;
-mod read_budget;
+mod reader;
 #[cfg(any(test, feature = "test-hooks"))]
 pub mod script;
-pub(crate) mod stream;
-pub(crate) mod usage;
+mod session;
+mod stream;
 
-use clap::ValueEnum;
+#[cfg(test)]
+mod tests;
 
-/// The engine of clients' HTTP/2 connections. There are two only until our own has replaced the `h2` crate,
-/// so that they can be compared and tested: every test of the program runs on the one that the environment
-/// names, as in `GATEWAY_HTTP2_ENGINE=own`. The argument is in no other document, and goes with the crate.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Http2Engine {
-    /// Our own: [`crate::http::engine`].
-    #[default]
-    Own,
-    /// The `h2` crate.
-    H2,
-}
+pub(crate) use driver::{Link, Owner, Turn};
+pub(crate) use memory::Memory;
+pub(crate) use outbox::Outbox;
+pub(crate) use reader::Reader;
+pub(crate) use session::Session;
+pub(crate) use stream::{NoHead, ReadMode, ReceivedHead, Stream, StreamEnd};

@@ -1,16 +1,6 @@
-//! Timeouts of an HTTP/2 peer, and why its connection is closed.
+//! Timeouts of an HTTP/2 peer, and which of them has closed its connection.
 
 use std::time::Duration;
-
-use crate::http::h2::guard::Abuse;
-use crate::shard::deadline::Deadline;
-
-/// Deadlines of the two directions.
-#[derive(Clone, Copy)]
-pub(crate) struct Deadlines<'a> {
-    pub(crate) reads: &'a Deadline,
-    pub(crate) writes: &'a Deadline,
-}
 
 /// Timeouts of the peer; `None` disables one.
 #[derive(Debug, Clone, Copy)]
@@ -33,8 +23,6 @@ pub(crate) enum BufferParking {
 /// Why a connection has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The peer exceeded a flood limit.
-    Abuse(Abuse),
     /// A head was incomplete for too long.
     HeadLate,
     /// The peer owed bytes, and did not respond to a PING.

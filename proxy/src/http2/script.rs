@@ -1,5 +1,5 @@
-//! Tests that `io` preserves the data. A script of bytes drives a client through its requests, and
-//! a server behind the adapter echoes them, over a socket pair on one thread. However the bytes are
+//! Tests that connections preserve the data. A script of bytes drives a client through its requests, and
+//! a server echoes them, over a socket pair on one thread. However the bytes are
 //! split, whenever windows open and whichever side stalls, every stream gets its whole response.
 //!
 //! Three bytes define the requests (`Plan`), each further one the client's next step (`Step`);
@@ -26,7 +26,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use self::client::Client;
-use crate::http::h2::frame::FrameHead;
+use crate::http::engine::frame::FrameHead;
 use crate::limits::H2_FRAME_BYTES;
 use crate::machine::driver::{Driver, DriverChoice, WaitMode};
 use crate::net::Stream;
@@ -43,7 +43,7 @@ pub fn check(script: &[u8]) {
     play(DriverChoice::Epoll, script);
 }
 
-pub(super) fn play(choice: DriverChoice, script: &[u8]) {
+fn play(choice: DriverChoice, script: &[u8]) {
     let &[streams, size, form, ref steps @ ..] = script else {
         return;
     };
@@ -243,3 +243,6 @@ impl Step {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,27 +1,42 @@
-//! One stream of an HTTP/2 connection: of either engine.
+//! One stream of an HTTP/2 connection: a head and bytes in each direction.
+//!
+//! Owned by one task, which reads and writes concurrently. Bytes read count against the peer's window
+//! until the task reads again: by then they have been forwarded. A head waits for the first bytes after it,
+//! so that a message without a body is one frame, and so that it can be replaced until then.
 
+mod state;
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use h2::Reason;
-use http::{Request, Response};
-
-use super::engine;
-use super::library::LibraryStream;
-use crate::http::engine::error::Code;
+use super::session::Session;
+use crate::http::engine::encode::{self, Switch};
+use crate::http::engine::error::{Code, ResetCause};
+use crate::http::engine::{HeadWriter, HeldHead, SectionWriter, Then};
+use crate::http::h1::RequestKind;
 use crate::http::h1::encode::{DownstreamResponse, LocalResponse};
-use crate::http::h2::encode::Switch;
 use crate::http::known::KnownHeader;
 use crate::memory::Buffer;
 use crate::shard::signals::Signals;
 
-/// A stream.
-pub(crate) enum Stream {
-    /// Of a connection of the `h2` crate.
-    Library(LibraryStream),
-    /// Of a client's connection of our own engine.
-    Engine(engine::Stream),
+pub(crate) use self::state::{ReceivedHead, StreamEnd};
+pub(super) use self::state::{SendTurn, StreamState};
+
+/// The stream.
+pub(crate) struct Stream {
+    session: Rc<Session>,
+    state: Rc<StreamState>,
+    head: RefCell<Option<HeldHead>>,
+    sending: Cell<Sending>,
+    /// The kind of request, if it is ours: an upgrade opens a tunnel.
+    request: Cell<RequestKind>,
+    /// The reset code if the message cannot be completed.
+    reset: Cell<Code>,
+    /// Bytes that the reader has and has not forwarded.
+    lent: Cell<usize>,
 }
 
 /// Whether a read can be cancelled by [`Signals::cancel_read`].
@@ -31,49 +46,89 @@ pub(crate) enum ReadMode {
     Cancelable,
 }
 
-/// A response head, possibly one of several.
-pub(crate) enum Head {
-    Interim(Response<()>),
-    Final(Response<()>),
+/// Why there is no response head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoHead {
+    /// The stream has ended before.
+    Ended(StreamEnd),
+    /// It is not waited for any more, as at a deadline.
+    Abandoned,
 }
 
-/// Evaluates `$call` with `$stream` bound to the stream of either kind.
-macro_rules! of_either {
-    ($either:expr, $stream:ident => $call:expr) => {
-        match $either {
-            Stream::Library($stream) => $call,
-            Stream::Engine($stream) => $call,
-        }
-    };
+/// The state of the outgoing message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    /// A request, not started; the head may be known.
+    Request,
+    /// A response, not started; the head may be known.
+    Response,
+    /// The head was sent, and perhaps some of the body.
+    Body,
+    Ended,
+    Broken,
 }
 
 impl Stream {
-    pub(crate) fn signals(&self) -> &Rc<Signals> {
-        of_either!(self, stream => stream.signals())
+    /// A client's stream, which waits for our response.
+    pub(super) fn accepted(session: Rc<Session>, state: Rc<StreamState>) -> Self {
+        Self::new(session, state, Sending::Response)
     }
 
-    /// Whether and how an upgrade can be requested from the server.
+    /// A stream for a request of ours.
+    pub(super) fn to_open(session: Rc<Session>) -> Self {
+        Self::new(session, Rc::new(StreamState::to_open()), Sending::Request)
+    }
+
+    fn new(session: Rc<Session>, state: Rc<StreamState>, sending: Sending) -> Self {
+        session.enter();
+        Self {
+            session,
+            state,
+            head: RefCell::default(),
+            sending: Cell::new(sending),
+            request: Cell::new(RequestKind::Other),
+            reset: Cell::new(Code::INTERNAL_ERROR),
+            lent: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn signals(&self) -> &Rc<Signals> {
+        &self.state.signals
+    }
+
+    /// Whether the peer has reset it, or its connection has ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.state.ending().is_some()
+    }
+
+    /// How an upgrade can be requested from the server.
     pub(crate) fn switch(&self) -> Switch {
-        match self {
-            Self::Library(stream) => stream.switch(),
-            Self::Engine(_) => Switch::Ignored,
+        if self.session.offers_extended_connect() {
+            Switch::Tunnel
+        } else {
+            Switch::Ignored
         }
     }
 
     /// Whether the request opens a tunnel.
     pub(crate) fn tunnels(&self) -> bool {
-        match self {
-            Self::Library(stream) => stream.tunnels(),
-            Self::Engine(_) => false,
-        }
+        self.request.get() == RequestKind::Upgrade
     }
 
-    /// Sets the request head to send with the next bytes.
-    pub(crate) fn put_request(&self, request: Request<()>) {
-        match self {
-            Self::Library(stream) => stream.put_request(request),
-            Self::Engine(_) => debug_assert!(false, "requests are sent to endpoints"),
-        }
+    /// Sets the request head, which `write` writes, to send with the next bytes. `write` returns how it
+    /// requests an upgrade.
+    pub(crate) fn put_request(
+        &self,
+        kind: RequestKind,
+        write: impl FnOnce(&mut HeldHead) -> Switch,
+    ) {
+        let mut head = self.empty_head();
+        self.request.set(match (kind, write(&mut head)) {
+            (_, Switch::Tunnel) => RequestKind::Upgrade,
+            (RequestKind::Upgrade, Switch::Ignored) => RequestKind::Other,
+            (kind, Switch::Ignored) => kind,
+        });
+        self.head.replace(Some(head));
     }
 
     /// Sets the response head to send with the next bytes, without the fields that `drop` selects.
@@ -82,13 +137,25 @@ impl Stream {
         response: &DownstreamResponse<'_>,
         drop: impl Fn(KnownHeader, &[u8]) -> bool,
     ) {
-        of_either!(self, stream => stream.put_response(response, drop));
+        let mut head = self.empty_head();
+        encode::response(response, drop, &mut head);
+        self.head.replace(Some(head));
     }
 
-    /// Sets the head of a local response to send with the next bytes. Returns the body that follows
-    /// it.
+    /// Sets the head of a local response to send with the next bytes. Returns the body that follows it.
     pub(crate) fn put_local_response<'r>(&self, response: &LocalResponse<'r>) -> &'r [u8] {
-        of_either!(self, stream => stream.put_local_response(response))
+        let mut head = self.empty_head();
+        let body = encode::local_response(response, &mut head);
+        self.head.replace(Some(head));
+        body
+    }
+
+    /// Memory for a head: that of the one it replaces, or other.
+    fn empty_head(&self) -> HeldHead {
+        let replaced = self.head.take();
+        let mut head = replaced.unwrap_or_else(|| self.session.take_head());
+        head.clear();
+        head
     }
 
     /// Sends a response head that another one follows, without the fields that `drop` selects.
@@ -101,7 +168,8 @@ impl Stream {
         response: &DownstreamResponse<'_>,
         drop: impl Fn(KnownHeader, &[u8]) -> bool,
     ) -> io::Result<()> {
-        of_either!(self, stream => stream.send_interim(response, drop))
+        let write = |writer: &mut HeadWriter<'_>| encode::response(response, drop, writer);
+        Ok(self.session.inform(&self.state, write)?)
     }
 
     /// Sends `100 Continue`.
@@ -110,81 +178,261 @@ impl Stream {
     ///
     /// The client is gone.
     pub(crate) fn send_continue(&self) -> io::Result<()> {
-        of_either!(self, stream => stream.send_continue())
+        let informed = self
+            .session
+            .inform(&self.state, |writer| writer.status(100));
+        Ok(informed?)
     }
 
-    /// Sends the head, if not sent yet, then `payload`; and with `end`, trailer lines or none, the
-    /// end. Data within the peer's window is sent without further waiting.
+    /// Sends the head, if not sent yet, then `payload`; and with `end`, trailer lines or none, the end.
+    /// Data within the peer's window is sent without further waiting.
     ///
     /// # Errors
     ///
     /// The peer is gone, or accepted nothing until the deadline.
     pub(crate) async fn send(&self, payload: &[u8], end: Option<&[u8]>) -> io::Result<()> {
-        of_either!(self, stream => stream.send(payload, end).await)
+        let sent = self.send_all(payload, end).await;
+        if sent.is_err() {
+            self.sending.set(Sending::Broken);
+        }
+        sent
     }
 
-    /// Waits for the response head.
+    async fn send_all(&self, mut payload: &[u8], end: Option<&[u8]>) -> io::Result<()> {
+        let then = match end {
+            Some([]) => Then::End,
+            Some(_) | None => Then::More,
+        };
+        poll_fn(|context| self.poll_head(context, payload, then)).await?;
+        while !payload.is_empty() {
+            let sent = poll_fn(|context| self.poll_data(context, payload, then)).await?;
+            self.state.signals.record_sent(sent);
+            payload = payload.get(sent..).unwrap_or_default();
+            if payload.is_empty() && then == Then::End {
+                self.sending.set(Sending::Ended);
+            }
+        }
+        if self.sending.get() == Sending::Ended {
+            return Ok(());
+        }
+        match end {
+            None => return Ok(()),
+            Some([]) => self.session.end_body(&self.state)?,
+            Some(lines) => self.session.write_trailers(&self.state, lines)?,
+        }
+        self.sending.set(Sending::Ended);
+        Ok(())
+    }
+
+    /// Sends the head, if not sent yet. Without a payload it may be all.
+    fn poll_head(
+        &self,
+        context: &mut Context<'_>,
+        payload: &[u8],
+        then: Then,
+    ) -> Poll<io::Result<()>> {
+        let signals = &self.state.signals;
+        signals.set_task(context);
+        if signals.is_disconnected() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        if self.is_gone() {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let is_request = match self.sending.get() {
+            Sending::Request => true,
+            Sending::Response => false,
+            Sending::Body | Sending::Ended => return Poll::Ready(Ok(())),
+            Sending::Broken => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        };
+        if is_request {
+            ready!(self.session.poll_open(&self.state))?;
+        } else {
+            ready!(self.session.poll_room(&self.state));
+        }
+        let head = self.head.take().ok_or(io::ErrorKind::InvalidInput)?;
+        let then = if payload.is_empty() { then } else { Then::More };
+        if is_request {
+            let kind = self.request.get();
+            self.session.open(&self.state, kind, then, head)?;
+        } else {
+            self.session.respond(&self.state, then, head)?;
+        }
+        self.sending.set(match then {
+            Then::More => Sending::Body,
+            Then::End => Sending::Ended,
+        });
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends as much of a payload as fits into the peer's windows, once any does.
+    fn poll_data(
+        &self,
+        context: &mut Context<'_>,
+        payload: &[u8],
+        then: Then,
+    ) -> Poll<io::Result<usize>> {
+        let signals = &self.state.signals;
+        signals.set_task(context);
+        if signals.is_disconnected() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        if self.sending.get() != Sending::Body || self.is_gone() {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let written = ready!(self.session.poll_data(&self.state, payload, then));
+        Poll::Ready(Ok(written?))
+    }
+
+    /// Waits for the next head of the response, possibly one of several. Hand it back by
+    /// [`Self::put_back`], for its memory.
     ///
     /// # Errors
     ///
     /// There will be none.
-    pub(crate) async fn next_head(&self) -> Result<Head, h2::Error> {
-        match self {
-            Self::Library(stream) => stream.next_head().await,
-            Self::Engine(_) => Err(Reason::CANCEL.into()),
+    pub(crate) async fn next_head(&self) -> Result<Box<ReceivedHead>, NoHead> {
+        poll_fn(|context| self.poll_next_head(context)).await
+    }
+
+    fn poll_next_head(&self, context: &mut Context<'_>) -> Poll<Result<Box<ReceivedHead>, NoHead>> {
+        let signals = &self.state.signals;
+        signals.set_task(context);
+        if signals.is_disconnected() {
+            return Poll::Ready(Err(NoHead::Abandoned));
+        }
+        if let Some(head) = self.state.take_head() {
+            return Poll::Ready(Ok(head));
+        }
+        match self.state.ending() {
+            Some(end) => Poll::Ready(Err(NoHead::Ended(end))),
+            None => Poll::Pending,
         }
     }
 
-    /// Reads body bytes behind those in the buffer; 0 at the end. Bytes read before have been
-    /// forwarded by now, so the peer may send as many again. While waiting, an empty buffer has no
-    /// memory: a waiting stream would hold 68 KiB.
+    /// Takes back a head from [`Self::next_head`], which was used.
+    pub(crate) fn put_back(&self, head: Box<ReceivedHead>) {
+        self.session.put_response(head);
+    }
+
+    /// Reads body bytes behind those in the buffer; 0 at the end. Bytes read before have been forwarded by
+    /// now, so the peer may send as many again. While waiting, an empty buffer has no memory.
     ///
     /// # Errors
     ///
     /// The peer reset the stream, or `ECANCELED`.
-    pub(crate) async fn read(&self, buffer: &mut Buffer, read_mode: ReadMode) -> io::Result<usize> {
-        of_either!(self, stream => stream.read(buffer, read_mode).await)
+    pub(crate) async fn read(&self, buffer: &mut Buffer, mode: ReadMode) -> io::Result<usize> {
+        poll_fn(|context| self.poll_read(context, buffer, mode)).await
+    }
+
+    fn poll_read(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &mut Buffer,
+        mode: ReadMode,
+    ) -> Poll<io::Result<usize>> {
+        let signals = &self.state.signals;
+        signals.set_task(context);
+        if signals.is_disconnected() || signals.is_reading_stopped() {
+            return Poll::Ready(Ok(0));
+        }
+        if mode == ReadMode::Cancelable && signals.takes_cancel() {
+            return Poll::Ready(Err(io::Error::from_raw_os_error(libc::ECANCELED)));
+        }
+        let lent = self.lent.take();
+        if lent > 0 {
+            self.session.give_back(&self.state, lent);
+        }
+        let taken = self.state.take(buffer, self.session.pool());
+        self.lent.set(taken);
+        if taken > 0 || self.state.finish_reading() {
+            return Poll::Ready(Ok(taken));
+        }
+        if self.is_gone() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        buffer.release();
+        Poll::Pending
     }
 
     /// Whether a whole response was sent before the end of its request.
     pub(crate) fn has_early_response(&self) -> bool {
-        of_either!(self, stream => stream.has_early_response())
+        self.sending.get() == Sending::Ended && !self.is_read()
     }
 
     /// Receives and drops bytes of the body. Returns whether there may be more: not after the end, a reset,
     /// or the deadline.
     pub(crate) async fn drop_bytes(&self) -> bool {
-        of_either!(self, stream => stream.drop_bytes().await)
+        poll_fn(|context| self.poll_drop(context)).await
+    }
+
+    fn poll_drop(&self, context: &mut Context<'_>) -> Poll<bool> {
+        let signals = &self.state.signals;
+        signals.set_task(context);
+        if signals.is_disconnected() {
+            return Poll::Ready(false);
+        }
+        let waiting = self.state.drop_received(self.session.pool());
+        let dropped = waiting.saturating_add(self.lent.take());
+        if dropped > 0 {
+            self.session.give_back(&self.state, dropped);
+            return Poll::Ready(true);
+        }
+        if self.state.finish_reading() || self.is_gone() {
+            return Poll::Ready(false);
+        }
+        Poll::Pending
     }
 
     /// Whether everything from the peer has been read.
     pub(crate) fn is_read(&self) -> bool {
-        of_either!(self, stream => stream.is_read())
+        self.state.is_read()
     }
 
     /// Passes the received trailers to `take`: lines, each terminated by CRLF.
     pub(crate) fn with_trailers(&self, take: impl FnOnce(&[u8])) {
-        of_either!(self, stream => stream.with_trailers(take));
+        self.state.with_trailers(take);
     }
 
     /// The peer's reset code, if it concerns the other side.
     pub(crate) fn reset_by_peer(&self) -> Option<Code> {
-        of_either!(self, stream => stream.reset_by_peer())
+        match self.state.ending() {
+            Some(StreamEnd::Reset(ResetCause::Peer(code))) if code.concerns_other_side() => {
+                Some(code)
+            }
+            _ => None,
+        }
     }
 
     /// Sets the code of a later reset.
     pub(crate) fn set_reset(&self, code: Code) {
-        of_either!(self, stream => stream.set_reset(code));
+        self.reset.set(code);
     }
 
     /// Sends `RST_STREAM`, so that the peer stops sending.
     pub(crate) fn reset(&self) {
-        of_either!(self, stream => stream.reset());
+        if self.sending.get() != Sending::Broken {
+            self.session.reset(&self.state, self.reset.get());
+        }
     }
 
-    /// Checks whether the client has reset the stream or its connection is gone; the task is woken
-    /// when that happens.
+    /// Checks whether the client has reset the stream or its connection is gone; the task is woken when
+    /// that happens.
     pub(crate) fn poll_closed(&self, context: &mut Context<'_>) -> Poll<()> {
-        of_either!(self, stream => stream.poll_closed(context))
+        let signals = &self.state.signals;
+        if self.is_gone() || self.session.is_over() {
+            signals.record_disconnect();
+            return Poll::Ready(());
+        }
+        signals.set_task(context);
+        Poll::Pending
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(head) = self.head.take() {
+            self.session.put_head(head);
+        }
+        self.session.release(&self.state);
     }
 }

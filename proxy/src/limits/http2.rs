@@ -38,8 +38,8 @@ pub const H2_LOCAL_RESETS: u32 = 500;
 pub const H2_PINGS_PER_SECOND: u32 = 100;
 /// SETTINGS frames per second: 50.
 pub const H2_SETTINGS_PER_SECOND: u32 = 50;
-/// CONTINUATION frames per head besides its last one: 5, as many as the `h2` crate accepts; the largest
-/// head fits into four in all (CVE-2024-27316).
+/// CONTINUATION frames per head besides its last one: 5; the largest head fits into four in all
+/// (CVE-2024-27316).
 pub const H2_CONTINUATIONS: u32 = 5;
 /// Empty DATA frames without `END_STREAM` for each such sample of streams: 100.
 pub const H2_EMPTY_DATA: u32 = 100;
@@ -54,8 +54,6 @@ pub const H2_PING_AFTER: Duration = Duration::from_secs(30);
 pub const H2_PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// Timeout for an endpoint's HTTP/2 preface, the rest of a head, and writes: 10 s.
 pub const H2_UPSTREAM_TIMEOUT: Duration = Duration::from_secs(10);
-
-// Only of our own engine.
 
 /// Settings in one SETTINGS frame: 32; the protocol defines seven (CVE-2020-11080).
 pub const H2_SETTINGS_PER_FRAME: usize = 32;

@@ -57,7 +57,7 @@ mod tests {
 
     use super::ByCause;
     use crate::failure::FailureKind;
-    use crate::http::h2::guard::Abuse;
+    use crate::http::engine::guard::Abuse;
     use crate::names::Cause;
     use crate::observe::handshakes::HandshakeFailure;
     use crate::observe::proxy_headers::ProxyHeaderFailure;

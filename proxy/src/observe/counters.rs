@@ -20,7 +20,7 @@ use super::series::SeriesTable;
 use super::shed::ShedCause;
 use super::thread_clock::ThreadClock;
 use crate::failure::FailureKind;
-use crate::http::h2::guard::Abuse;
+use crate::http::engine::guard::Abuse;
 use crate::names::Cause;
 use crate::policy::authorization::Forbidden;
 use crate::policy::jwt::{AuthenticatedBy, Refusal};
@@ -378,7 +378,7 @@ pub struct ShardCounters {
     pub abuses: ByCause<Abuse>,
     /// HTTP/2 connections closed because the endpoint exceeded a flood limit.
     pub upstream_abuses: ByCause<Abuse>,
-    /// HTTP/2 client connections closed by the `h2` crate.
+    /// HTTP/2 connections closed because the client violated the protocol.
     pub http2_errors: Http2Errors,
     /// Requests rejected under overload.
     pub shed: ByCause<ShedCause>,

@@ -5,9 +5,9 @@ use super::forwarded::HeaderTrust;
 use super::jwt::Principal;
 use super::mutation::Mutation;
 use crate::http::grammar::is_equivalent;
-use crate::http::h2::trailers::pairs;
 use crate::http::head::{Field, Fields};
 use crate::http::known::KnownHeader;
+use crate::http::lines::pairs;
 
 /// The effective fields of a request.
 #[derive(Debug, Clone, Copy)]

@@ -10,9 +10,9 @@ use super::mutation::without;
 use crate::http::grammar::is_equivalent;
 use crate::http::grpc::is_grpc;
 use crate::http::h1::encode::field;
-use crate::http::h2::trailers::pairs;
 use crate::http::hop_by_hop::{REGENERATED, known_with_underscores};
 use crate::http::known::KnownHeader;
+use crate::http::lines::pairs;
 
 /// Composed edits: names to drop, lines to append.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

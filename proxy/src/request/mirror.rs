@@ -6,7 +6,6 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use http::Request;
 use rand::RngExt;
 
 use crate::channel::Channel;
@@ -14,12 +13,13 @@ use crate::config::{Cluster, ClusterIndex, Protection, Protocol};
 use crate::exchange::choice::choose;
 use crate::exchange::feed::{Feed, MirrorQueue};
 use crate::exchange::{Destination, Exchange, Matched};
+use crate::http::engine::HeldHead;
+use crate::http::engine::encode::Switch;
 use crate::http::h1::body::BodyDecoder;
 use crate::http::h1::encode::Persist;
 use crate::http::h1::{HeadLimits, HeadScan, Progress, RequestKind, parse_response};
-use crate::http::h2::encode::Switch;
 use crate::http::head::{Framing, ResponseHead};
-use crate::http2::stream::{self as h2, Head};
+use crate::http2 as h2;
 use crate::limits::{LINGER_TIMEOUT, Limits, MIRROR_BYTES, MIRROR_RESPONSE_BYTES};
 use crate::memory::{Buffer, Kept};
 use crate::policy::mutation::without;
@@ -37,7 +37,7 @@ enum CopyHead {
     /// Sent before the body, over a socket.
     InBuffer,
     /// Sent separately, over a stream.
-    Separate(Box<Request<()>>),
+    Separate(HeldHead),
 }
 
 impl<'a> Exchange<'a> {
@@ -71,9 +71,6 @@ impl<'a> Exchange<'a> {
         if let Some(lines) = own {
             self.work.request_lines = lines;
         }
-        let Some(head) = head else {
-            return;
-        };
         let framed = matches!(head, CopyHead::InBuffer);
         let chunked = framed && self.framing() == Framing::Chunked;
         self.mirrors.push(Feed::new(&copy, chunked));
@@ -109,20 +106,21 @@ impl<'a> Exchange<'a> {
         Some(std::mem::replace(&mut self.work.request_lines, rest))
     }
 
-    /// Writes the head of a mirrored request. `None` if the target's protocol cannot express it.
+    /// Writes the head of a mirrored request.
     fn copy_head(
         &mut self,
         (protocol, over): (Protocol, &Protection),
         destination: Destination<'a>,
         copy: &MirrorQueue,
-    ) -> Option<CopyHead> {
+    ) -> CopyHead {
         if protocol == Protocol::Http2 {
-            let head = self.make_head(destination, over, Switch::Ignored).ok()?;
-            return Some(CopyHead::Separate(Box::new(head)));
+            let mut head = HeldHead::default();
+            self.make_head(destination, over, Switch::Ignored, &mut head);
+            return CopyHead::Separate(head);
         }
         self.encode_head(destination);
         copy.begin(&self.work.to_upstream);
-        Some(CopyHead::InBuffer)
+        CopyHead::InBuffer
     }
 }
 
@@ -161,7 +159,10 @@ async fn carry(
         opened.await.ok()?
     };
     match (connection.stream.as_h2(), head) {
-        (Some(stream), CopyHead::Separate(head)) => stream.put_request(*head),
+        (Some(stream), CopyHead::Separate(head)) => stream.put_request(request_kind, |held| {
+            *held = head;
+            Switch::Ignored
+        }),
         (None, CopyHead::InBuffer) => {}
         // A stream takes a head, a socket takes bytes.
         _ => return None,
@@ -205,7 +206,7 @@ impl DiscardedResponse<'_> {
     /// Like [`DiscardedResponse::discard`], for an HTTP/2 stream; its connection stays usable in
     /// any case.
     async fn discard_stream(&mut self, stream: &h2::Stream) -> Option<Persist> {
-        while let Head::Interim(_) = stream.next_head().await.ok()? {}
+        while stream.next_head().await.ok()?.head.is_interim() {}
         while self.more().await.is_some() {
             self.buffer.clear();
         }

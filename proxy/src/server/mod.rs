@@ -11,7 +11,6 @@ use std::rc::Rc;
 
 use crate::downstream::Downstream;
 use crate::exchange::Proxy;
-use crate::http2::Http2Engine;
 use crate::l4::udp::UdpListeners;
 use crate::shard::Shard;
 
@@ -27,10 +26,10 @@ struct Server {
 }
 
 impl Server {
-    fn new(shard: Rc<Shard>, session_key: ring::hmac::Key, http2_engine: Http2Engine) -> Self {
+    fn new(shard: Rc<Shard>, session_key: ring::hmac::Key) -> Self {
         let proxy = Rc::new(Proxy::new(shard, session_key));
         Self {
-            downstream: Rc::new(Downstream::new(proxy, http2_engine)),
+            downstream: Rc::new(Downstream::new(proxy)),
             acceptors: Acceptors::default(),
             udp: UdpListeners::default(),
         }
@@ -49,7 +48,7 @@ impl Server {
         let downstream = &self.downstream;
         let trimmed = self.proxy().scratch.trim()
             + downstream.stream_tasks.trim()
-            + downstream.http2_memory.trim();
+            + self.proxy().upstreams.http2_memory.trim();
         self.shard().trim_memory(trimmed);
     }
 }

@@ -9,7 +9,6 @@ use monoio::net::UnixStream;
 use xds::model::Transport;
 
 use super::{Server, accept, replies};
-use crate::http2::Http2Engine;
 use crate::limits::{
     DRAIN_BATCH, DRAIN_SPREAD_TICKS, ORPHAN_GRACE, POOL_SWEEP_TICKS, STOP_TICKS, TRIM_TICKS,
     WHEEL_TICK,
@@ -32,8 +31,6 @@ pub(crate) struct ServerOptions {
     pub(crate) core: Option<usize>,
     /// Key of the HMAC that authenticates session tokens.
     pub(crate) session_key: ring::hmac::Key,
-    /// The engine of clients' HTTP/2 connections.
-    pub(crate) http2_engine: Http2Engine,
 }
 
 /// Runs a shard on this thread until it is stopped. `started` receives the driver.
@@ -61,11 +58,7 @@ pub(crate) fn run(
     started(report);
     let shard = Rc::new(Shard::new(options.shard, waits, Rc::clone(&turns)));
     let _close_on_panic = CloseClientsOnPanic(Rc::downgrade(&shard));
-    let server = Rc::new(Server::new(
-        shard,
-        options.session_key,
-        options.http2_engine,
-    ));
+    let server = Rc::new(Server::new(shard, options.session_key));
     driver.block_on(async move {
         monoio::spawn(turns.run(wake_receiver));
         let housekeeping = housekeeping(Rc::clone(&server));
@@ -106,7 +99,7 @@ async fn housekeeping(server: Rc<Server>) {
         // This reads the configuration, so that idle shards release old ones too.
         shard.shed_connections(lag);
         let pressure = shard.window_pressure();
-        server.downstream.http2_memory.set_pressure(pressure);
+        server.proxy().upstreams.http2_memory.set_pressure(pressure);
         shard.end_surplus_waits();
         shard.log.borrow_mut().flush();
         since_sweep += 1;

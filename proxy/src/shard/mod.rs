@@ -35,7 +35,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::http::engine::Pressure as WindowPressure;
-use crate::http::h2::guard::{Abuse, Peer};
+use crate::http::engine::guard::{Abuse, Peer};
 use crate::limits::{
     ABUSE_LOG_PAUSE, BIND_DESCRIPTORS, LINGER_TIMEOUT, OVERLOAD_KEEP_ALIVE, TRIM_AFTER,
 };

@@ -146,12 +146,6 @@ impl Turns {
         true
     }
 
-    /// The number of the iteration, which grows each time a task that [waits for the next turn](Self::wake_next_turn)
-    /// is woken.
-    pub(crate) fn number(&self) -> u64 {
-        self.turn.get()
-    }
-
     /// Wakes a task that is about to wait once the others have had their turn, on either driver.
     pub(crate) fn wake_next_turn(&self, context: &Context<'_>) {
         let mut waiting = self.waiting.borrow_mut();

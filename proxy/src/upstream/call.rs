@@ -10,8 +10,6 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, TE, USER_AGENT};
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
 use prost::Message;
 use thiserror::Error;
 
@@ -20,11 +18,15 @@ use super::both_ways::first_until_second;
 use super::h2::failure_before_head;
 use super::health::Outcome;
 use super::reach::{EndpointConnection, reach};
-use crate::config::{Cluster, Endpoint, Protection, Protocol};
+use crate::config::{Cluster, Endpoint, Protocol};
 use crate::failure::{Failure, FailureKind};
+use crate::http::engine::SectionWriter;
+use crate::http::engine::encode::Switch;
 use crate::http::grpc;
 use crate::http::grpc_message::{self, Assembler, MessageError};
-use crate::http2::stream::{Head, ReadMode, Stream};
+use crate::http::h1::RequestKind;
+use crate::http::known::KnownHeader;
+use crate::http2::{NoHead, ReadMode, ReceivedHead, Stream};
 use crate::limits::{CALL_MESSAGE_BYTES, WHEEL_TICK};
 use crate::memory::{Buffer, BufferPool};
 use crate::names::Interned;
@@ -178,8 +180,10 @@ impl<'a> Call<'a> {
         let reached = reached.map_err(CallError::Unreached)?;
         let stream = reached.connection.stream.as_h2();
         let stream = stream.expect("what is opened for HTTP/2 is a stream of it");
-        let head = head(cluster, reached.endpoint, method, promised);
-        stream.put_request(head.ok_or(CallError::NoGrpc("no such method can be named"))?);
+        stream.put_request(RequestKind::Other, |head| {
+            write_head(cluster, reached.endpoint, (method, promised), head);
+            Switch::Ignored
+        });
         let pool = Rc::clone(&upstreams.shard.buffers);
         let messages = CallMessages {
             buffer: pool.take_small(),
@@ -261,12 +265,12 @@ impl<'a> Call<'a> {
     }
 
     /// Why there is no response. A call that can be made again says nothing about the endpoint.
-    fn why_no_head(&self, error: &h2::Error) -> CallError {
+    fn why_no_head(&self, why_none: NoHead) -> CallError {
         let why = self.why_broken();
         if why != CallError::Broken || self.is_abandoned() {
             return why;
         }
-        let is_unprocessed = match failure_before_head(error).kind {
+        let is_unprocessed = match failure_before_head(why_none).kind {
             FailureKind::UpstreamRefused => true,
             FailureKind::UpstreamClosed => self.reached.connection.used,
             _ => false,
@@ -283,16 +287,18 @@ impl<'a> Call<'a> {
         let stream = self.stream()?;
         let response = loop {
             match stream.next_head().await {
-                Ok(Head::Interim(_)) => {}
-                Ok(Head::Final(response)) => break response,
-                Err(error) => return Err(self.why_no_head(&error)),
+                Ok(response) if response.head.is_interim() => stream.put_back(response),
+                Ok(response) => break response,
+                Err(why) => return Err(self.why_no_head(why)),
             }
         };
         let took = self.reached.begun.elapsed();
         self.reached
-            .report(Outcome::of_response(response.status().as_u16(), took));
+            .report(Outcome::of_response(response.head.status, took));
         check_head(&response)?;
-        match status_of(response.headers()) {
+        let status = value_of(&response, KnownHeader::GrpcStatus).and_then(grpc::parse_status);
+        stream.put_back(response);
+        match status {
             // `Trailers-Only` (gRPC over HTTP/2): there is no message.
             Some(status) => ended_with(status).map(|()| false),
             None => Ok(true),
@@ -371,50 +377,42 @@ impl Drop for CallMessages {
     }
 }
 
-fn head(
+/// Writes the head of a call of a method, with the time that the endpoint is promised.
+fn write_head(
     cluster: &Cluster,
     endpoint: &Endpoint,
-    method: &'static str,
-    promised: Option<Duration>,
-) -> Option<Request<()>> {
-    let scheme = match cluster.protection {
-        Protection::Plain => "http",
-        Protection::Tls(_) | Protection::Unusable => "https",
-    };
-    let target = Uri::builder()
-        .scheme(scheme)
-        .authority(&*endpoint.name)
-        .path_and_query(method);
-    let mut request = Request::new(());
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = target.build().ok()?;
-    *request.version_mut() = Version::HTTP_2;
-    let headers = request.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    headers.insert(TE, HeaderValue::from_static("trailers"));
-    headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    (method, promised): (&'static str, Option<Duration>),
+    head: &mut impl SectionWriter,
+) {
+    head.method(b"POST");
+    head.scheme(cluster.protection.scheme());
+    head.path(method.as_bytes());
+    head.authority(endpoint.name.as_bytes());
+    let content_type = KnownHeader::ContentType;
+    head.field(content_type, b"content-type", b"application/grpc");
+    head.field(KnownHeader::Te, b"te", b"trailers");
+    head.field(KnownHeader::of(b"user-agent"), b"user-agent", AGENT);
     if let Some(promised) = promised {
         let mut value = Vec::new();
         grpc::write_timeout(promised, &mut value);
-        headers.insert(GRPC_TIMEOUT, HeaderValue::from_bytes(&value).ok()?);
+        let name = b"grpc-timeout";
+        head.field(KnownHeader::of(name), name, &value);
     }
-    Some(request)
 }
 
-fn check_head(response: &Response<()>) -> Result<(), CallError> {
-    if response.status() != StatusCode::OK {
+fn check_head(response: &ReceivedHead) -> Result<(), CallError> {
+    if response.head.status != 200 {
         return Err(CallError::NoGrpc("HTTP status other than 200"));
     }
-    let kind = response.headers().get(CONTENT_TYPE);
-    if kind.is_some_and(|kind| grpc::is_grpc(kind.as_bytes())) {
+    if value_of(response, KnownHeader::ContentType).is_some_and(grpc::is_grpc) {
         Ok(())
     } else {
         Err(CallError::NoGrpc("unexpected content type"))
     }
 }
 
-fn status_of(headers: &HeaderMap) -> Option<u32> {
-    grpc::parse_status(headers.get(GRPC_STATUS)?.as_bytes())
+fn value_of(response: &ReceivedHead, known: KnownHeader) -> Option<&[u8]> {
+    response.head.fields.value(known, &response.bytes)
 }
 
 fn ended_with(status: u32) -> Result<(), CallError> {
@@ -424,9 +422,7 @@ fn ended_with(status: u32) -> Result<(), CallError> {
     }
 }
 
-const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
-const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-const AGENT: &str = concat!("gateway/", env!("CARGO_PKG_VERSION"));
+const AGENT: &[u8] = concat!("gateway/", env!("CARGO_PKG_VERSION")).as_bytes();
 
 #[cfg(test)]
 mod tests;

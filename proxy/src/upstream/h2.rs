@@ -5,38 +5,25 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use h2::client::{Builder, SendRequest};
 use xds::model::Alpn;
 
 use crate::channel::Channel;
 use crate::config::{Cluster, Endpoint};
 use crate::failure::{Failure, FailureKind};
-use crate::http::h2::guard::Peer;
-use crate::http2::io::Link;
-use crate::http2::library::LibraryStream;
-use crate::http2::liveness::Liveness;
-use crate::http2::pace::{BufferParking, Deadlines, Pace, Verdict};
-use crate::http2::stream::Stream;
-use crate::http2::usage::Usage;
-use crate::limits::{
-    H2_FRAME_BYTES, H2_SEND_BYTES, H2_STREAM_WINDOW_BYTES, H2_UPSTREAM_CONNECTION_WINDOW_BYTES,
-    H2_UPSTREAM_STREAMS, H2_UPSTREAM_TIMEOUT, MAX_HEAD_BYTES, POOL_IDLE_TIMEOUT,
-};
-use crate::memory::Buffer;
+use crate::http::engine::error::ResetCause;
+use crate::http2::{NoHead, Session, StreamEnd};
+use crate::limits::H2_UPSTREAM_STREAMS;
 use crate::names::{Interned, Table};
 use crate::policy::proxy_protocol::Endpoints;
-use crate::shard::Shard;
-use crate::shard::deadline::Deadline;
 use crate::shard::fence::fenced;
 use crate::shard::tasks::Purpose;
 
+mod driver;
 mod time_budget;
 
 use self::time_budget::{OutOfTime, TimeBudget};
@@ -60,15 +47,9 @@ struct H2Connection {
     waiting: RefCell<Vec<Waker>>,
 }
 
-/// The handle that sends requests over a connection, and its stream counter.
-type OpenConnection = (SendRequest<Bytes>, Rc<Usage>);
-
 enum State {
     Dialing,
-    Open {
-        send: SendRequest<Bytes>,
-        usage: Rc<Usage>,
-    },
+    Open(Rc<Session>),
     /// It accepts no more requests.
     Closed(FailureKind),
     /// Connecting took longer than the request that opened it had for it: others may have more.
@@ -77,7 +58,7 @@ enum State {
 
 /// What became of a request that waited for a connection.
 enum Opening {
-    Open(OpenConnection),
+    Open(Rc<Session>),
     Failed(FailureKind),
     OutOfTime(OutOfTime),
 }
@@ -156,19 +137,19 @@ pub(super) async fn open(
         allowed,
         left: allowed,
     });
-    let (session, (send, usage)) = loop {
+    let (connection, session) = loop {
         let client = requirements.proxied.as_deref();
-        let session = if let Some(session) = find(upstreams, cluster, endpoint, client) {
-            session
+        let connection = if let Some(connection) = find(upstreams, cluster, endpoint, client) {
+            connection
         } else {
             dial(upstreams, cluster, endpoint, &requirements, budget).await?
         };
-        let opened = within(left(), poll_fn(|context| session.poll_open(context))).await;
+        let opened = within(left(), poll_fn(|context| connection.poll_open(context))).await;
         budget = budget
             .zip(left())
             .map(|(own, left)| TimeBudget { left, ..own });
-        let opened = match opened.unwrap_or(Opening::Failed(FailureKind::ConnectTimeout)) {
-            Opening::Open(opened) => opened,
+        let session = match opened.unwrap_or(Opening::Failed(FailureKind::ConnectTimeout)) {
+            Opening::Open(session) => session,
             Opening::Failed(kind) => return Err(kind.into()),
             Opening::OutOfTime(late) if late.may_be_repeated(budget) => continue,
             Opening::OutOfTime(late) => {
@@ -176,23 +157,17 @@ pub(super) async fn open(
             }
         };
         // More requests may have waited for it together than the endpoint allows on one connection.
-        let is_full = !session.has_room() && session.streams() > 0;
+        let is_full = !connection.has_room() && connection.streams() > 0;
         if !(is_full && upstreams.pool.has_place(cluster)) {
-            break (session, opened);
+            break (connection, session);
         }
     };
-    if usage.streams() >= H2_UPSTREAM_STREAMS {
+    if session.users() >= H2_UPSTREAM_STREAMS {
         return Err(FailureKind::UpstreamFull.into());
     }
-    let used = session.requests.replace(session.requests.get() + 1) > 0;
-    let stream = LibraryStream::to_open(send, Rc::clone(&usage));
-    let stream = Channel::H2(Box::new(Stream::Library(stream)));
-    Ok(Connection::shared(
-        &upstreams.shard,
-        stream,
-        usage.enter(),
-        used,
-    ))
+    let used = connection.requests.replace(connection.requests.get() + 1) > 0;
+    let stream = Channel::H2(Box::new(session.stream_to_open()));
+    Ok(Connection::shared(&upstreams.shard, stream, used))
 }
 
 /// A connection to use. At the service's connection limit, requests queue on the existing ones.
@@ -247,9 +222,14 @@ async fn dial(
         }
     };
     std::mem::forget(dialing);
-    let name = Arc::clone(&endpoint.name);
-    let shard = &upstreams.shard;
-    let drive = drive(Rc::clone(shard), Rc::clone(&session), connection, name);
+    let (shard, memory) = (&upstreams.shard, &upstreams.http2_memory);
+    let driven = driver::Driven {
+        shard: Rc::clone(shard),
+        memory: Rc::clone(memory),
+        session: Rc::clone(&session),
+        endpoint: Arc::clone(&endpoint.name),
+    };
+    let drive = driver::drive(driven, connection);
     monoio::spawn(fenced(shard, Purpose::UpstreamSession, drive));
     Ok(session)
 }
@@ -263,118 +243,6 @@ impl Drop for Dialing<'_> {
     }
 }
 
-/// Drives a connection until it ends.
-async fn drive(
-    shard: Rc<Shard>,
-    session: Rc<H2Connection>,
-    connection: Box<Connection>,
-    endpoint: Arc<str>,
-) {
-    let _closes = Dialing(&session);
-    let Channel::Socket(socket) = &connection.stream else {
-        return;
-    };
-    let writes = Deadline::new(&shard, socket.fd());
-    let deadlines = Deadlines {
-        reads: &connection.deadline,
-        writes: &writes,
-    };
-    let first = Buffer::default();
-    let link = Link::new(&shard, socket, deadlines, PACE, Peer::Server, first);
-    let Ok((send, mut connection)) = builder().handshake::<_, Bytes>(link.io()).await else {
-        return;
-    };
-    let liveness = Liveness::of(connection.ping_pong());
-    let mut driver = Driver {
-        session: &session,
-        link: &link,
-        send: Some(send),
-        liveness,
-    };
-    let mut connection = pin!(connection);
-    let ended = poll_fn(|context| driver.poll(connection.as_mut(), context)).await;
-    let verdict = link.verdict();
-    let failure = match (&ended, verdict) {
-        (_, Some(Verdict::Abuse(abuse))) => {
-            shard.record_abuse(abuse, Peer::Server, &endpoint);
-            FailureKind::UpstreamGarbage
-        }
-        (Some(error), _) if error.is_library() => FailureKind::UpstreamGarbage,
-        _ => FailureKind::ConnectFailed,
-    };
-    tracing::debug!(%endpoint, error = ?ended, ?verdict, "an upstream HTTP/2 connection ended");
-    session.close(failure);
-}
-
-fn builder() -> Builder {
-    let mut builder = Builder::new();
-    builder
-        .enable_push(false)
-        .initial_window_size(H2_STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(H2_UPSTREAM_CONNECTION_WINDOW_BYTES)
-        .max_frame_size(H2_FRAME_BYTES)
-        .max_header_list_size(MAX_HEAD_BYTES)
-        .max_send_buffer_size(H2_SEND_BYTES);
-    builder
-}
-
-/// The driver of one connection.
-struct Driver<'l, 'a> {
-    session: &'l H2Connection,
-    link: &'l Link<'a>,
-    /// The handle for the session, once the endpoint's SETTINGS have arrived.
-    send: Option<SendRequest<Bytes>>,
-    liveness: Liveness,
-}
-
-impl Driver<'_, '_> {
-    /// Polls until the connection ends, with or without an error.
-    fn poll(
-        &mut self,
-        mut connection: Pin<&mut impl Future<Output = Result<(), h2::Error>>>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<h2::Error>> {
-        let (link, session) = (self.link, self.session);
-        link.begin_turn();
-        let mut polled = connection.as_mut().poll(context);
-        if polled.is_pending() && self.liveness.is_asked_for(link, context) {
-            polled = connection.as_mut().poll(context);
-        }
-        // Before SETTINGS, its limits and extensions are unknown.
-        if link.has_settings()
-            && let Some(send) = self.send.take()
-        {
-            let usage = Rc::clone(link.usage());
-            session.set(State::Open { send, usage });
-        }
-        // While `h2` ends the connection, it would refuse further requests.
-        if link.is_leaving() || link.has_ended() {
-            session.close(FailureKind::ConnectFailed);
-        }
-        let polled = match (polled, link.verdict()) {
-            (Poll::Ready(ended), _) => Poll::Ready(ended.err()),
-            // When it cannot be used any more, `h2` sends GOAWAY.
-            (Poll::Pending, verdict) if !session.is_closed() && session.is_evictable(verdict) => {
-                session.close(FailureKind::ConnectFailed);
-                connection.as_mut().poll(context).map(Result::err)
-            }
-            (Poll::Pending, None | Some(Verdict::Idle)) => Poll::Pending,
-            (Poll::Pending, Some(_)) => Poll::Ready(None),
-        };
-        match link.end_turn(context) {
-            Err(_) if polled.is_pending() => Poll::Ready(None),
-            _ => polled,
-        }
-    }
-}
-
-const PACE: Pace = Pace {
-    head: Some(H2_UPSTREAM_TIMEOUT),
-    idle: Some(POOL_IDLE_TIMEOUT),
-    write: Some(H2_UPSTREAM_TIMEOUT),
-    parks: BufferParking::No,
-};
-
 impl H2Connection {
     fn is_dialing(&self) -> bool {
         matches!(*self.state.borrow(), State::Dialing)
@@ -387,22 +255,19 @@ impl H2Connection {
     /// Whether it has served requests and has no stream now. A new connection is not idle: its first
     /// request is about to open a stream.
     fn is_idle(&self) -> bool {
-        let is_open = matches!(*self.state.borrow(), State::Open { .. });
+        let is_open = matches!(*self.state.borrow(), State::Open(_));
         is_open && self.streams() == 0 && self.requests.get() > 0
     }
 
-    /// Whether it is idle for too long, or while a request waits for its slot: one to another endpoint,
-    /// since others would use it.
-    fn is_evictable(&self, verdict: Option<Verdict>) -> bool {
-        match verdict {
-            Some(verdict) => matches!(verdict, Verdict::Idle),
-            None => self.is_idle() && self.limit.is_wanted(),
-        }
+    /// Whether it is idle while a request waits for its slot: one to another endpoint, since others would use
+    /// it.
+    fn is_evictable(&self) -> bool {
+        self.is_idle() && self.limit.is_wanted()
     }
 
     fn streams(&self) -> u32 {
         match &*self.state.borrow() {
-            State::Open { usage, .. } => usage.streams(),
+            State::Open(session) => session.users(),
             State::Dialing | State::Closed(_) | State::OutOfTime(_) => 0,
         }
     }
@@ -411,9 +276,9 @@ impl H2Connection {
     fn has_room(&self) -> bool {
         match &*self.state.borrow() {
             State::Dialing => true,
-            State::Open { send, usage } => {
-                let allowed = send.current_max_send_streams();
-                (usage.streams() as usize) < allowed.min(H2_UPSTREAM_STREAMS as usize)
+            State::Open(session) => {
+                let allowed = session.stream_limit();
+                (session.users() as usize) < allowed.min(H2_UPSTREAM_STREAMS as usize)
             }
             State::Closed(_) | State::OutOfTime(_) => false,
         }
@@ -425,9 +290,7 @@ impl H2Connection {
                 self.waiting.borrow_mut().push(context.waker().clone());
                 Poll::Pending
             }
-            State::Open { send, usage } => {
-                Poll::Ready(Opening::Open((send.clone(), Rc::clone(usage))))
-            }
+            State::Open(session) => Poll::Ready(Opening::Open(Rc::clone(session))),
             State::Closed(kind) => Poll::Ready(Opening::Failed(*kind)),
             State::OutOfTime(late) => Poll::Ready(Opening::OutOfTime(*late)),
         }
@@ -449,36 +312,30 @@ impl H2Connection {
             return;
         }
         let state = self.state.replace(state);
-        if let State::Open { usage, .. } = &state {
-            usage.wake();
+        if let State::Open(session) = &state {
+            session.wake_driver();
         }
         drop(state);
         self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
     }
 }
 
-/// The failure for an error before the response head.
-pub(crate) fn failure_before_head(error: &h2::Error) -> Failure {
-    let turned_away = error.is_remote() && (error.is_go_away() || is_refusal(error));
-    let unsent = is_refusal(error) && !error.is_reset();
-    let kind = if turned_away || unsent {
-        FailureKind::UpstreamRefused
-    } else if error.is_library() || is_malformed(error) {
-        FailureKind::UpstreamGarbage
-    } else if error.is_io() {
-        FailureKind::UpstreamClosed
-    } else {
-        FailureKind::UpstreamReset
+/// The failure of a request without a response head.
+pub(crate) fn failure_before_head(why: NoHead) -> Failure {
+    let kind = match why {
+        // RFC 9113 section 8.7: the request was not processed.
+        NoHead::Ended(StreamEnd::Unsent | StreamEnd::Reset(ResetCause::Unprocessed)) => {
+            FailureKind::UpstreamRefused
+        }
+        NoHead::Ended(StreamEnd::Reset(ResetCause::Response(error))) => return error.into(),
+        // Section 8.1.1.
+        NoHead::Ended(StreamEnd::Violation | StreamEnd::Reset(ResetCause::Malformed(_))) => {
+            FailureKind::UpstreamGarbage
+        }
+        NoHead::Ended(StreamEnd::Closed) => FailureKind::UpstreamClosed,
+        NoHead::Ended(StreamEnd::Reset(ResetCause::Peer(_))) | NoHead::Abandoned => {
+            FailureKind::UpstreamReset
+        }
     };
     kind.into()
-}
-
-/// It was received, but is malformed (RFC 9113 section 8.1.1).
-fn is_malformed(error: &h2::Error) -> bool {
-    !error.is_remote() && error.reason() == Some(h2::Reason::PROTOCOL_ERROR)
-}
-
-/// RFC 9113 section 8.7: the request was not processed.
-fn is_refusal(error: &h2::Error) -> bool {
-    error.reason() == Some(h2::Reason::REFUSED_STREAM)
 }

@@ -21,6 +21,7 @@ pub(crate) mod subrequest;
 
 use std::rc::Rc;
 
+use crate::http2::Memory;
 use crate::shard::Shard;
 
 use self::h2::H2Connections;
@@ -34,6 +35,8 @@ pub(crate) struct Upstreams {
     pub(crate) pool: Pool,
     /// Shared HTTP/2 connections to endpoints.
     pub(crate) sessions: H2Connections,
+    /// What HTTP/2 connections share, those of clients too.
+    pub(crate) http2_memory: Rc<Memory>,
     /// Health and load of endpoints and services.
     pub(crate) endpoints: EndpointStates,
 }
@@ -44,6 +47,7 @@ impl Upstreams {
             shard,
             pool: Pool::default(),
             sessions: H2Connections::default(),
+            http2_memory: Rc::default(),
             endpoints: EndpointStates::default(),
         }
     }

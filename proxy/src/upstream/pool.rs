@@ -11,7 +11,6 @@ use admin::shard::Connections;
 
 use crate::channel::Channel;
 use crate::config::Cluster;
-use crate::http2::usage::InUse;
 use crate::limits::POOL_IDLE_TIMEOUT;
 use crate::names::{Interned, Table};
 use crate::net::{Liveness, Stream};
@@ -41,7 +40,7 @@ pub(super) enum Permit {
     /// A slot of its own.
     Own(ConnectionSlot),
     /// A stream of a shared connection, which has the slot.
-    Shared { _stream: InUse },
+    Shared,
 }
 
 impl Connection {
@@ -57,19 +56,14 @@ impl Connection {
     }
 
     /// A stream of a shared connection; `used` if there were others before.
-    pub(super) fn shared(
-        shard: &Rc<Shard>,
-        stream: Channel,
-        in_use: InUse,
-        used: bool,
-    ) -> Box<Self> {
+    pub(super) fn shared(shard: &Rc<Shard>, stream: Channel, used: bool) -> Box<Self> {
         Box::new(Self {
             deadline: Deadline::new(shard, stream.cutoff()),
             stream,
             used,
             proxied: None,
             idle_since: Tick::default(),
-            place: Permit::Shared { _stream: in_use },
+            place: Permit::Shared,
         })
     }
 
@@ -84,7 +78,7 @@ impl Connection {
     pub(super) fn replace(self) -> Option<ConnectionSlot> {
         match self.place {
             Permit::Own(counted) => Some(counted),
-            Permit::Shared { .. } => None,
+            Permit::Shared => None,
         }
     }
 }
@@ -171,7 +165,7 @@ impl Pool {
         }
         let is_of = |connection: &Connection| match &connection.place {
             Permit::Own(counted) => std::ptr::eq(counted.limit(), limit),
-            Permit::Shared { .. } => false,
+            Permit::Shared => false,
         };
         for connections in idle.entries_mut() {
             if let Some(at) = connections.iter().position(|connection| is_of(connection)) {

@@ -8,8 +8,7 @@ use std::cell::Cell;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::Upstreams;
 use super::both_ways::first_until_second;
@@ -20,12 +19,14 @@ use super::reach::{EndpointConnection, reach};
 use crate::channel::Channel;
 use crate::config::{Cluster, Protection};
 use crate::failure::{Failure, FailureKind};
+use crate::http::engine::SectionWriter;
+use crate::http::engine::encode::Switch;
 use crate::http::h1::body::BodyDecoder;
 use crate::http::h1::encode::{field, request_line};
-use crate::http::h1::{HeadLimits, HeadScan, Progress, RequestKind, parse_response};
-use crate::http::h2::trailers::push_lines;
+use crate::http::h1::{HeadLimits, HeadScan, Progress, RequestKind, ResponseError, parse_response};
 use crate::http::head::{Fields, ResponseHead};
-use crate::http2::stream::{Head, ReadMode, Stream};
+use crate::http::known::KnownHeader;
+use crate::http2::{ReadMode, Stream};
 use crate::limits::{INTERIM_RESPONSES, Limits, WHEEL_TICK};
 use crate::memory::Buffer;
 use crate::shard::deadline::{Deadline, Expiry};
@@ -228,10 +229,7 @@ impl PendingSubrequest<'_> {
         stream: &Channel,
         buffer: &mut Buffer,
     ) -> Result<(ResponseHead, HeaderMap), Failure> {
-        let request_kind = match self.request.method {
-            b"HEAD" => RequestKind::Head,
-            _ => RequestKind::Other,
-        };
+        let request_kind = self.request.kind();
         let limits = HeadLimits::of_response(&Limits::default());
         let (mut scan, mut head) = (HeadScan::default(), ResponseHead::default());
         let mut interims = InterimCount::default();
@@ -262,9 +260,10 @@ impl PendingSubrequest<'_> {
         stream: &Stream,
         buffer: &mut Buffer,
     ) -> Result<(StatusCode, HeaderMap, bool), Failure> {
-        let head = self.request.head(self.over);
-        let cannot = Failure::because(FailureKind::BadPath, "target not possible in HTTP/2");
-        stream.put_request(head.ok_or(cannot)?);
+        stream.put_request(self.request.kind(), |head| {
+            self.request.write_head(self.over, head);
+            Switch::Ignored
+        });
         let body = self.request.body;
         let sending = async {
             // A server that stopped reading may have responded before.
@@ -283,13 +282,20 @@ impl PendingSubrequest<'_> {
     ) -> Result<(StatusCode, HeaderMap, bool), Failure> {
         let mut interims = InterimCount::default();
         let response = loop {
-            let head = stream.next_head().await;
-            match head.map_err(|error| failure_before_head(&error))? {
-                Head::Interim(_) => interims.increment()?,
-                Head::Final(response) => break response,
+            let response = stream.next_head().await.map_err(failure_before_head)?;
+            if !response.head.is_interim() {
+                break response;
             }
+            stream.put_back(response);
+            interims.increment()?;
         };
-        let status = response.status();
+        let limits = HeadLimits::of_response(&Limits::default());
+        let checked = response.head.check_limits(response.bytes.len(), &limits);
+        checked.map_err(ResponseError::from)?;
+        let status = StatusCode::from_u16(response.head.status);
+        let status = status.map_err(|_| FailureKind::UpstreamGarbage)?;
+        let headers = headers(&response.head.fields, &response.bytes);
+        stream.put_back(response);
         reached.report(Outcome::of_response(
             status.as_u16(),
             reached.begun.elapsed(),
@@ -300,7 +306,7 @@ impl PendingSubrequest<'_> {
             self.body.take(buffer.filled());
             buffer.clear();
         }
-        Ok((status, response.into_parts().0.headers, false))
+        Ok((status, headers, false))
     }
 }
 
@@ -319,23 +325,23 @@ impl Subrequest<'_> {
         out.extend_from_slice(self.body);
     }
 
-    /// The request's head for HTTP/2; `None` if it cannot be represented.
-    fn head(&self, over: &Protection) -> Option<Request<()>> {
-        let mut parts = http::uri::Parts::default();
-        parts.scheme = Some(match over {
-            Protection::Plain => Scheme::HTTP,
-            Protection::Tls(_) | Protection::Unusable => Scheme::HTTPS,
-        });
-        parts.authority = Some(Authority::try_from(self.host).ok()?);
-        parts.path_and_query = Some(PathAndQuery::try_from(self.target).ok()?);
-        let mut made = Request::new(());
-        *made.method_mut() = Method::from_bytes(self.method).ok()?;
-        *made.uri_mut() = Uri::from_parts(parts).ok()?;
-        *made.version_mut() = http::Version::HTTP_2;
-        let fields = made.headers_mut();
-        push_lines(fields, self.lines);
-        fields.insert(http::header::CONTENT_LENGTH, self.body.len().into());
-        Some(made)
+    /// Writes the request's head for HTTP/2.
+    fn write_head(&self, over: &Protection, head: &mut impl SectionWriter) {
+        head.method(self.method);
+        head.scheme(over.scheme());
+        head.path(self.target);
+        head.authority(self.host);
+        head.lines(self.lines);
+        let mut length = itoa::Buffer::new();
+        let length = length.format(self.body.len()).as_bytes();
+        head.field(KnownHeader::ContentLength, b"content-length", length);
+    }
+
+    fn kind(&self) -> RequestKind {
+        match self.method {
+            b"HEAD" => RequestKind::Head,
+            _ => RequestKind::Other,
+        }
     }
 }
 

@@ -6,12 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use clap::ValueEnum as _;
 use crossbeam::channel::{Receiver, Sender};
 use proxy::config::apply::BindRequest;
 use proxy::config::compile::CompileOptions;
 use proxy::config::local::{self, LocalConfig, LocalHandle};
-use proxy::http2::Http2Engine;
 use proxy::machine::driver::DriverChoice;
 use proxy::observe::log_writer::{LogQueue, LogWriter};
 use proxy::supervisor::{DrainPlan, Event, ShardPlan, Shards, ShutdownMode, supervise};
@@ -111,14 +109,5 @@ fn plan(driver: Driver) -> ShardPlan {
         cores: None,
         descriptors: 200,
         session_key: ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &[0; 32]),
-        http2_engine: http2_engine(),
     }
-}
-
-/// The engine that the environment selects, as for the program.
-fn http2_engine() -> Http2Engine {
-    let chosen = std::env::var("GATEWAY_HTTP2_ENGINE").ok();
-    chosen.map_or_else(Http2Engine::default, |name| {
-        Http2Engine::from_str(&name, true).expect("a known engine")
-    })
 }

@@ -157,32 +157,30 @@ on_both_drivers! {
         }
     }
 
-    /// The resets are the gateway's own: they are no sign of an attack, on either engine.
+    /// The resets are the gateway's own: they are no sign of an attack.
     fn hundreds_of_rests_in_http_2_are_refused_without_an_error(driver) {
         const STREAMS: u32 = 90;
         let origin = origin();
-        let base = gateway(driver).routes_to(&origin).limits("requestBodyBytes: 1000");
+        let gateway = gateway(driver).routes_to(&origin).limits("requestBodyBytes: 1000");
+        let gateway = gateway.start();
         let mut fields = request("POST");
         fields.push(("content-length", "1500000"));
-        for gateway in [base.clone(), base.on_own_http2_engine()] {
-            let gateway = gateway.start();
-            let mut peer = Peer::client(gateway.address());
-            for batch in 0..4 {
-                let streams: BTreeSet<u32> = (0..STREAMS).map(|nth| (batch * STREAMS + nth) * 2 + 1).collect();
-                for stream in &streams {
-                    peer.sends(frame(HEADERS, END_HEADERS, *stream, &block(&fields)));
-                }
-                let mut reset = BTreeSet::new();
-                while reset.len() < streams.len() {
-                    let frame = peer.next_of(RST_STREAM);
-                    assert_eq!(frame.code(), Some(0));
-                    reset.insert(frame.stream);
-                }
-                assert_eq!(reset, streams);
+        let mut peer = Peer::client(gateway.address());
+        for batch in 0..4 {
+            let streams: BTreeSet<u32> = (0..STREAMS).map(|nth| (batch * STREAMS + nth) * 2 + 1).collect();
+            for stream in &streams {
+                peer.sends(frame(HEADERS, END_HEADERS, *stream, &block(&fields)));
             }
-            peer.sends(get(4 * STREAMS * 2 + 1));
-            assert_eq!(peer.next_of(HEADERS).status(), Some(200));
+            let mut reset = BTreeSet::new();
+            while reset.len() < streams.len() {
+                let frame = peer.next_of(RST_STREAM);
+                assert_eq!(frame.code(), Some(0));
+                reset.insert(frame.stream);
+            }
+            assert_eq!(reset, streams);
         }
+        peer.sends(get(4 * STREAMS * 2 + 1));
+        assert_eq!(peer.next_of(HEADERS).status(), Some(200));
     }
 
     /// The client of Java 17 and curl before 8 lose a response that a reset follows at once.

@@ -30,10 +30,6 @@ on_both_drivers! {
     fn every_case_has_the_same_result_byte_by_byte(driver) {
         run(gateway(driver), 1);
     }
-
-    fn every_case_has_the_same_result_on_our_own_engine(driver) {
-        run(gateway(driver).on_own_http2_engine(), usize::MAX);
-    }
 }
 
 fn run(gateway: GatewayBuilder, piece: usize) {

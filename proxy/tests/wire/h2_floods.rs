@@ -19,7 +19,7 @@ const ENHANCE_YOUR_CALM: u32 = 11;
 /// Frames that cost their sender nothing.
 pub(crate) struct Flood {
     pub(crate) name: &'static str,
-    /// The gateway's name of the flood, or HTTP/2 if the `h2` crate ends it.
+    /// The gateway's name of the flood, or HTTP/2 if it violates the protocol.
     cause: &'static str,
     /// The n-th piece of it.
     nth: fn(u32) -> Vec<u8>,
@@ -177,12 +177,6 @@ on_both_drivers! {
             assert_eq!(peer.next_of(HEADERS).stream, FEW * 2 + 1);
             assert_eq!(origin.requests().len(), 1, "{}", flood.name);
             assert_eq!(origin.connections(), 1, "{}", flood.name);
-        }
-    }
-
-    fn floods_on_our_own_engine(driver) {
-        for flood in FLOODS {
-            flood_until_goaway(gateway(driver).on_own_http2_engine(), flood);
         }
     }
 

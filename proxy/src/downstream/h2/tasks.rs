@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use super::{Accepted, ServedStream};
+use super::{Opened, ServedStream};
 use crate::memory::FreeList;
 use crate::shard::fence::fenced_in;
 use crate::shard::tasks::TaskEntry;
@@ -16,7 +16,7 @@ use crate::shard::tasks::TaskEntry;
 pub(super) struct Job {
     pub(super) place: TaskEntry,
     pub(super) served: ServedStream,
-    pub(super) accepted: Accepted,
+    pub(super) opened: Opened,
 }
 
 /// The idle stream tasks of a shard.
@@ -76,7 +76,7 @@ impl IdleSlot {
         while let Some(job) = self.next().await {
             let downstream = Rc::clone(&job.served.downstream);
             {
-                let run = pin!(job.served.run(job.accepted));
+                let run = pin!(job.served.run(job.opened));
                 fenced_in(job.place, run).await;
             }
             downstream.stream_tasks.0.put(Rc::clone(&self));

@@ -38,8 +38,8 @@ use super::head_sink::Decoded;
 use super::hpack::decoder::Decoder;
 use super::hpack::encoder::{Encoder, Huffman};
 use super::streams::{Reset, ResetIds, StreamKey, Streams, Waiting};
+use crate::http::engine::guard::{Abuse, Peer};
 use crate::http::h1::HeadLimits;
-use crate::http::h2::guard::{Abuse, Peer};
 use crate::limits::{H2_CONTROL_BYTES, H2_FRAME_BYTES, H2_HEADS_PER_TURN, MAX_H2_WINDOW_BYTES};
 
 /// Our role on a connection.

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use http::StatusCode;
 
 use super::head_sink::WEBSOCKET;
-use super::head_writer::{HeadWriter, ResponseWriter, Scheme, pairs};
+use super::head_writer::{Scheme, SectionWriter};
 use crate::http::h1::RequestKind;
 use crate::http::h1::encode::{DownstreamResponse, LocalResponse, UpstreamRequest, takes_trailers};
 use crate::http::head::{Fields, Framing};
 use crate::http::hop_by_hop;
 use crate::http::known::KnownHeader;
+use crate::http::lines::pairs;
 use crate::http::websocket;
 
 /// How an upgrade is requested.
@@ -33,14 +34,14 @@ pub fn asks_for_websocket(request: &UpstreamRequest<'_>) -> bool {
     protocol.is_some_and(|protocol| protocol.eq_ignore_ascii_case(WEBSOCKET))
 }
 
-/// A request head, without the fields that `drop` selects.
+/// A request head, without the fields that `drop` selects. Returns how it requests an upgrade.
 pub fn request(
     request: &UpstreamRequest<'_>,
     scheme: Scheme,
     switch: Switch,
     drop: impl Fn(KnownHeader, &[u8]) -> bool,
-    writer: &mut HeadWriter<'_>,
-) {
+    writer: &mut impl SectionWriter,
+) -> Switch {
     let UpstreamRequest { head, bytes, .. } = *request;
     let tunnel = switch == Switch::Tunnel && asks_for_websocket(request);
     if tunnel {
@@ -70,13 +71,18 @@ pub fn request(
             writer.field(KnownHeader::of(name), name, value);
         }
     }
+    if tunnel {
+        Switch::Tunnel
+    } else {
+        Switch::Ignored
+    }
 }
 
 /// A response head, without the fields that `drop` selects.
 pub fn response(
     response: &DownstreamResponse<'_>,
     drop: impl Fn(KnownHeader, &[u8]) -> bool,
-    writer: &mut impl ResponseWriter,
+    writer: &mut impl SectionWriter,
 ) {
     let DownstreamResponse { head, bytes, .. } = *response;
     let switched = head.status == StatusCode::SWITCHING_PROTOCOLS.as_u16();
@@ -99,7 +105,7 @@ pub fn response(
 /// The head of a local response. Returns the body that follows it.
 pub fn local_response<'a>(
     response: &LocalResponse<'a>,
-    writer: &mut impl ResponseWriter,
+    writer: &mut impl SectionWriter,
 ) -> &'a [u8] {
     writer.status(response.status.as_u16());
     let has_body = response.has_body() && !response.body.is_empty();
@@ -119,7 +125,7 @@ pub fn local_response<'a>(
     }
 }
 
-fn content_length(writer: &mut impl ResponseWriter, length: u64) {
+fn content_length(writer: &mut impl SectionWriter, length: u64) {
     let mut digits = itoa::Buffer::new();
     let length = digits.format(length).as_bytes();
     writer.field(KnownHeader::ContentLength, b"content-length", length);
@@ -127,7 +133,7 @@ fn content_length(writer: &mut impl ResponseWriter, length: u64) {
 
 /// Writes the allowed fields, except those that `drop` selects.
 fn copy(
-    writer: &mut impl ResponseWriter,
+    writer: &mut impl SectionWriter,
     fields: &Fields,
     bytes: &[u8],
     drop: impl Fn(KnownHeader, &[u8]) -> bool,

@@ -5,8 +5,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::http::engine::guard::Abuse;
 use crate::http::h1::ResponseError;
-use crate::http::h2::guard::Abuse;
 
 /// An error code (RFC 9113 section 7). Codes that the protocol does not define are kept as received.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -210,7 +210,7 @@ pub enum ResetCause {
 #[cfg(test)]
 mod tests {
     use super::{Code, ConnectionError, Violation};
-    use crate::http::h2::guard::Abuse;
+    use crate::http::engine::guard::Abuse;
 
     #[test]
     fn abuse_is_answered_with_enhance_your_calm() {

@@ -7,12 +7,44 @@
 use std::time::Duration;
 
 use super::error::Code;
-use crate::http::h2::guard::{Abuse, Peer};
 use crate::limits::{
     H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_PER_STREAM, H2_LOCAL_RESETS,
     H2_PINGS_PER_SECOND, H2_RESETS_PER_SECOND, H2_SAMPLE, H2_SETTINGS_PER_FRAME,
     H2_SETTINGS_PER_SECOND,
 };
+use crate::names::causes;
+
+/// The role of the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// A client of the gateway, which opens streams.
+    Client,
+    /// It responds on them, and may refuse as many as it likes.
+    Server,
+}
+
+causes! {
+    /// The limit that a peer has exceeded.
+    Abuse;
+    /// Streams that the peer reset (CVE-2023-44487).
+    Resets "resets";
+    /// Reset most streams before they could be answered.
+    PrematureResets "premature_resets";
+    /// Made us reset streams.
+    OwnResets "own_resets";
+    /// PING frames that the peer sent, each of which needs an acknowledgement.
+    Pings "pings";
+    /// SETTINGS frames that the peer sent, each of which needs an acknowledgement.
+    Settings "settings";
+    /// CONTINUATION frames of one head.
+    Continuations "continuations";
+    /// Sent DATA without bytes.
+    EmptyData "empty_data";
+    /// `WINDOW_UPDATE` frames beyond those that sent data explains.
+    WindowUpdates "window_updates";
+    /// PRIORITY frames, which have no effect.
+    Priorities "priorities";
+}
 
 /// The counters of one connection. Times are relative to any fixed moment.
 #[derive(Debug)]

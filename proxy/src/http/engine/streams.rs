@@ -17,6 +17,12 @@ pub struct StreamKey {
 }
 
 impl StreamKey {
+    /// The key of a stream that is to be opened: it finds nothing.
+    pub const UNOPENED: Self = Self {
+        place: u32::MAX,
+        number: 0,
+    };
+
     /// Its place: below the most streams that were open at once. For tables of the stream's user.
     #[must_use]
     pub fn place(self) -> usize {

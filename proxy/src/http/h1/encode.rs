@@ -7,10 +7,10 @@ use http::StatusCode;
 
 use super::response::RequestKind;
 use crate::http::grammar;
-use crate::http::h2::trailers::pairs;
 use crate::http::head::{Field, Fields, Framing, RequestHead, ResponseHead, Version};
 use crate::http::hop_by_hop;
 use crate::http::known::KnownHeader;
+use crate::http::lines::pairs;
 
 /// The interim response to `Expect: 100-continue`.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";

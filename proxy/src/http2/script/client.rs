@@ -7,7 +7,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
 use super::{MAX_CANCELED, MAX_OPENED, Plan, frame, has_ping};
-use crate::http::h2::frame::{FrameHead, Kind, PREFACE};
+use crate::http::engine::frame::{FrameHead, Kind, PREFACE};
 use crate::limits::BUFFER_BYTES;
 
 pub(super) struct Client {
@@ -79,7 +79,7 @@ impl Client {
     /// The next frame that the server accepts; everything waits behind DATA that it does not.
     fn next_frame(&mut self) -> Option<Vec<u8>> {
         let frame = self.frames.front()?;
-        let head = FrameHead::of(*frame.first_chunk()?);
+        let head = FrameHead::read(*frame.first_chunk()?);
         match head.kind {
             Kind::Data => self.credit = self.credit.checked_sub(head.length as usize)?,
             Kind::Headers => self.requests += 1,
@@ -99,7 +99,7 @@ impl Client {
         let mut bytes = std::mem::take(&mut self.came);
         let mut rest = &bytes[..];
         while let Some((head, behind)) = rest.split_first_chunk::<{ FrameHead::BYTES }>() {
-            let head = FrameHead::of(*head);
+            let head = FrameHead::read(*head);
             let Some((payload, behind)) = behind.split_at_checked(head.length as usize) else {
                 break;
             };

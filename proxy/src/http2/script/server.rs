@@ -1,32 +1,33 @@
-//! The server of a script: the adapter without its rationing of reads, and an echo.
+//! The server of a script: a connection as those of clients, and an echo.
 
 use std::future::poll_fn;
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use bytes::Bytes;
-use h2::RecvStream;
-use h2::server::{Builder, SendResponse};
-use http::{Request, Response};
+use http::StatusCode;
 
-use crate::http::h2::guard::Peer;
-use crate::http2::io::Link;
-use crate::http2::liveness::Liveness;
-use crate::http2::pace::{BufferParking, Deadlines, Pace};
-use crate::http2::usage::InUse;
-use crate::limits::{H2_FRAME_BYTES, H2_STREAM_WINDOW_BYTES, Limits};
-use crate::memory::Buffer;
+use crate::http::engine::error::ConnectionError;
+use crate::http::engine::{EndOfInput, Options, Role, StreamKey, Then};
+use crate::http::h1::encode::{LocalResponse, Persist};
+use crate::http::h1::{HeadLimits, RequestError, RequestKind};
+use crate::http::head::Version;
+use crate::http2::pace::{BufferParking, Pace, Verdict};
+use crate::http2::{Link, Outbox, Owner, ReadMode, Reader, Session};
+use crate::limits::{H2_STREAM_WINDOW_BYTES, Limits};
+use crate::memory::{Buffer, BufferPool};
 use crate::net::Stream;
 use crate::shard::Shard;
 use crate::shard::deadline::Deadline;
 
 /// Serves a connection until it ends: one task drives it, and each stream has one.
 pub(super) async fn serve(shard: Rc<Shard>, stream: Stream, reads: Rc<Deadline>) {
-    let writes = Deadline::new(&shard, stream.fd());
-    let deadlines = Deadlines {
-        reads: &reads,
-        writes: &writes,
+    let limits = Limits::default();
+    let options = Options {
+        role: Role::Server,
+        streams: limits.http2_streams,
+        stream_window: H2_STREAM_WINDOW_BYTES,
+        connection_window: limits.http2_connection_window(),
+        heads: HeadLimits::of_request(&limits),
     };
     let pace = Pace {
         head: None,
@@ -34,60 +35,74 @@ pub(super) async fn serve(shard: Rc<Shard>, stream: Stream, reads: Rc<Deadline>)
         write: None,
         parks: BufferParking::Yes,
     };
-    let first = Buffer::default();
-    let link = Link::new(&shard, &stream, deadlines, pace, Peer::Client, first);
-    let mut builder = Builder::new();
-    builder
-        .initial_window_size(H2_STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(Limits::default().http2_connection_window())
-        .max_frame_size(H2_FRAME_BYTES);
-    let mut shaking = pin!(builder.handshake::<_, Bytes>(link.io()));
-    let shaken = in_turns(&link, |context| shaking.as_mut().poll(context)).await;
-    let mut connection = shaken.expect("a preface");
-    let mut liveness = Liveness::of(connection.ping_pong());
-    in_turns(&link, |context| {
-        loop {
-            let mut polled = connection.poll_accept(context);
-            if polled.is_pending() && liveness.is_asked_for(&link, context) {
-                polled = connection.poll_accept(context);
-            }
-            let Some(accepted) = ready!(polled) else {
-                return Poll::Ready(());
-            };
-            let (request, respond) = accepted.expect("nothing is wrong with the frames");
-            monoio::spawn(echo(request, respond, link.usage().enter()));
-        }
+    let writes = Deadline::new(&shard, stream.fd());
+    let session = Session::new(options, Rc::default(), Rc::clone(&shard.buffers));
+    let reader = Reader::new(&shard, &stream, &reads, pace, Buffer::default());
+    let outbox = Outbox::new(&stream, &writes, pace.write);
+    let mut link = Link::new(session, reader, outbox);
+    let mut echoes = Echoes(Rc::clone(&shard.buffers));
+    poll_fn(|context| {
+        link.begin_turn(Duration::ZERO);
+        let turn = link.receive(context, &mut echoes);
+        link.poll_end_turn(context, turn, &shard.turns)
     })
     .await;
-    link.linger().await;
+    link.reader.linger().await;
 }
 
-/// Polls once per iteration of the connection until ready.
-async fn in_turns<T>(link: &Link<'_>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
-    poll_fn(|context| {
-        link.begin_turn();
-        let polled = poll(context);
-        link.end_turn(context).expect("the client stays");
-        assert_eq!(link.verdict(), None);
-        polled
-    })
-    .await
+/// Echoes every request.
+struct Echoes(Rc<BufferPool>);
+
+impl Owner for Echoes {
+    fn accept(
+        &mut self,
+        session: &Rc<Session>,
+        key: StreamKey,
+        then: Then,
+        rejected: Option<RequestError>,
+    ) {
+        assert_eq!(rejected, None);
+        monoio::spawn(echo(session.accept(key, then), self.0.without_memory()));
+    }
+
+    fn on_settings(&mut self) {}
+
+    fn on_go_away(&mut self) {
+        panic!("the client sends no GOAWAY");
+    }
+
+    fn on_error(&mut self, error: ConnectionError) {
+        panic!("nothing is wrong with the frames: {error}");
+    }
+
+    fn on_verdict(&mut self, verdict: Verdict) {
+        panic!("no timeout is set: {verdict:?}");
+    }
+
+    fn on_end(&mut self, end: EndOfInput) {
+        assert_eq!(end, EndOfInput::BetweenFrames);
+    }
 }
 
 /// Echoes a body while it is received.
-async fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, _in_use: InUse) {
-    let mut body = request.into_body();
-    let is_empty = body.is_end_stream();
-    let response = respond.send_response(Response::new(()), is_empty);
-    let mut answer = response.expect("the client stays");
-    while let Some(data) = body.data().await {
-        let data = data.expect("the client stays");
-        let released = body.flow_control().release_capacity(data.len());
-        released.expect("it came");
-        answer.send_data(data, false).expect("the client stays");
+async fn echo(stream: crate::http2::Stream, mut buffer: Buffer) {
+    stream.put_local_response(&LocalResponse {
+        status: StatusCode::OK,
+        request_kind: RequestKind::Other,
+        client: Version::Http2,
+        persist: Persist::Keep,
+        append: b"",
+        body: b"",
+    });
+    loop {
+        let read = stream.read(&mut buffer, ReadMode::Uncancelable).await;
+        if read.expect("the client stays") == 0 {
+            break;
+        }
+        let sent = stream.send(buffer.filled(), None).await;
+        sent.expect("the client stays");
+        buffer.clear();
     }
-    if !is_empty {
-        let end = answer.send_data(Bytes::new(), true);
-        end.expect("the client stays");
-    }
+    let ended = stream.send(b"", Some(b"")).await;
+    ended.expect("the client stays");
 }

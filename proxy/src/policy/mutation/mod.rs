@@ -7,8 +7,8 @@ mod messages;
 use super::headers::{HeaderEdits, is_ours};
 use crate::http::grammar::{self, is_equivalent};
 use crate::http::h1::encode::field;
-use crate::http::h2::trailers::pairs;
 use crate::http::hop_by_hop::is_reserved_with_underscores;
+use crate::http::lines::pairs;
 use crate::limits::{MAX_HEAD_BYTES, MUTATION_EDITS};
 
 pub use self::messages::{HeaderMutation, HeaderValue, HeaderValueOption, HttpStatus};

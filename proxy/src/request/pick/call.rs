@@ -12,8 +12,8 @@ use xds::model::PickerFailureMode;
 use crate::config::{Cluster, Picker};
 use crate::exchange::{Client, Destination, Exchange, Matched};
 use crate::failure::{Failure, FailureKind};
-use crate::http::h2::encode::Switch;
-use crate::http::h2::trailers::pairs;
+use crate::http::engine::encode::Switch;
+use crate::http::lines::pairs;
 use crate::limits::{PICKER_BODY_BYTES, PICKER_TIMEOUT};
 use crate::memory::Kept;
 use crate::observe::picks::PickResult;
@@ -24,8 +24,8 @@ use crate::shard::tasks::TaskState;
 use crate::shard::wheel::Tick;
 use crate::upstream::call::{Call, CallError, CallMessages, More};
 use crate::upstream::picker::{
-    PROCESS, Pick, PickError, PickOutcome, ProcessingRequest, ProcessingResponse, TooLarge,
-    Verdict, conclude, request_body, request_head,
+    PROCESS, Pick, PickError, PickOutcome, PickerHead, ProcessingRequest, ProcessingResponse,
+    TooLarge, Verdict, conclude, request_body, request_head,
 };
 
 /// Calls the picker of the selected pool with the prepared request.
@@ -41,7 +41,8 @@ pub(super) async fn call_picker<'a>(
 ) -> Result<PickOutcome<'a>, Failure> {
     let begun = Instant::now();
     let over = &destination.cluster.protection;
-    let head = exchange.make_head(destination, over, Switch::Ignored)?;
+    let mut head = PickerHead::default();
+    exchange.make_head(destination, over, Switch::Ignored, &mut head);
     // An authorization server may have read the body before.
     let authorized_body = exchange
         .server_decision
@@ -51,7 +52,7 @@ pub(super) async fn call_picker<'a>(
     let timeout = matched.rule.request_timeout();
     let timeout = timeout.map_or(PICKER_TIMEOUT, |it| it.min(PICKER_TIMEOUT));
     let query = PickerQuery {
-        head: request_head(&head, has_body),
+        head: request_head(head, has_body),
         has_body,
         timeout,
         until: Cell::new(exchange.shard.now().after(timeout)),

@@ -31,7 +31,7 @@ pub(crate) use self::messages::{PROCESS, ProcessingRequest, ProcessingResponse};
 use self::passage::Interest;
 pub(crate) use self::passage::{BodySource, Step};
 pub(crate) use self::response::Review;
-pub(crate) use self::response_message::{request_body, request_head};
+pub(crate) use self::response_message::{PickerHead, request_body, request_head};
 pub(crate) use self::verdict::{DESTINATION, TooLarge, Verdict};
 
 /// The result of a picker call.

@@ -2,33 +2,62 @@
 
 use std::collections::HashMap;
 
-use http::Request;
-
 use super::messages::{
     BodySendMode, HeaderMap, HttpBody, HttpHeaders, HttpTrailers, Metadata, ProcessingRequest,
     ProtocolConfiguration, RequestMessage, Struct, Value, ValueKind,
 };
 use super::verdict::NAMESPACE;
 use crate::config::Endpoint;
-use crate::http::h2::trailers::pairs;
+use crate::http::engine::{Scheme, SectionWriter};
 use crate::http::head::ResponseHead;
+use crate::http::known::KnownHeader;
+use crate::http::lines::pairs;
 use crate::policy::mutation::HeaderValue;
 
 /// The head of the request, as a pod would receive it.
-pub(crate) fn request_head(head: &Request<()>, has_body: bool) -> ProcessingRequest {
-    let uri = head.uri();
-    let path = uri.path_and_query().map_or("/", |it| it.as_str());
-    let mut headers = vec![
-        header(":method", head.method().as_str().as_bytes()),
-        header(":scheme", uri.scheme_str().unwrap_or("http").as_bytes()),
-        header(
-            ":authority",
-            uri.authority().map_or("", |it| it.as_str()).as_bytes(),
-        ),
-        header(":path", path.as_bytes()),
-    ];
-    let fields = head.headers().iter();
-    headers.extend(fields.map(|(name, value)| header(name.as_str(), value.as_bytes())));
+#[derive(Default)]
+pub(crate) struct PickerHead(Vec<HeaderValue>);
+
+impl SectionWriter for PickerHead {
+    fn status(&mut self, status: u16) {
+        let mut digits = itoa::Buffer::new();
+        self.0
+            .push(header(":status", digits.format(status).as_bytes()));
+    }
+
+    fn method(&mut self, method: &[u8]) {
+        self.0.push(header(":method", method));
+    }
+
+    fn scheme(&mut self, scheme: Scheme) {
+        let scheme: &[u8] = match scheme {
+            Scheme::Http => b"http",
+            Scheme::Https => b"https",
+        };
+        self.0.push(header(":scheme", scheme));
+    }
+
+    fn path(&mut self, path: &[u8]) {
+        self.0.push(header(":path", path));
+    }
+
+    fn authority(&mut self, authority: &[u8]) {
+        self.0.push(header(":authority", authority));
+    }
+
+    fn protocol(&mut self, protocol: &[u8]) {
+        self.0.push(header(":protocol", protocol));
+    }
+
+    fn field(&mut self, _: KnownHeader, name: &[u8], value: &[u8]) {
+        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+        self.0.push(header(&name, value));
+    }
+}
+
+/// The message with the head of the request.
+pub(crate) fn request_head(head: PickerHead, has_body: bool) -> ProcessingRequest {
+    let headers = head.0;
     ProcessingRequest {
         request: Some(RequestMessage::RequestHeaders(HttpHeaders {
             headers: Some(HeaderMap { headers }),

@@ -212,11 +212,6 @@ impl GatewayBuilder {
         self
     }
 
-    /// Serves HTTP/2 to clients by our own engine, which is not the default.
-    pub(crate) fn on_own_http2_engine(self) -> Self {
-        self.argument("--http2-engine=own")
-    }
-
     /// How many files it may have open.
     pub(crate) fn open_files(self, most: usize) -> Self {
         let limited = format!("ulimit -n {most} && exec \"$0\" \"$@\"");

@@ -8,9 +8,7 @@ use crate::http::engine::flow::Pressure;
 use crate::http::engine::frame::{self, FrameHead, Kind};
 use crate::http::engine::head_sink::Then;
 use crate::http::engine::streams::{Half, Reset, Stream, StreamKey, Waiting};
-use crate::limits::{
-    H2_FRAME_BYTES, H2_PRESSED_CONNECTION_WINDOW_BYTES, H2_PRESSED_WINDOW_BYTES,
-};
+use crate::limits::{H2_FRAME_BYTES, H2_PRESSED_CONNECTION_WINDOW_BYTES, H2_PRESSED_WINDOW_BYTES};
 
 impl Connection {
     /// DATA (section 6.1). All of its payload counts for the windows, padding included.

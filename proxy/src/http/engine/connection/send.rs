@@ -18,15 +18,26 @@ use crate::limits::{H2_FRAME_BYTES, H2_RESET_MEMORY, MAX_H2_WINDOW_BYTES};
 pub struct StreamGone;
 
 impl Connection {
-    /// Whether another stream can be opened: the peer allows it, and neither side ends the connection.
+    /// Whether streams can still be opened, now or when others have ended: neither side ends the
+    /// connection, and there are identifiers left.
     #[must_use]
-    pub fn has_room(&self) -> bool {
-        let limit = usize::try_from(self.peer.streams).unwrap_or(usize::MAX);
+    pub fn opens_streams(&self) -> bool {
         self.options.role == Role::Client
             && self.closing == Closing::No
             && self.peer_last.is_none()
-            && self.streams.len() < limit
             && self.highest < MAX_H2_WINDOW_BYTES
+    }
+
+    /// Whether another stream can be opened now: the peer allows it.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.opens_streams() && self.streams.len() < self.stream_limit()
+    }
+
+    /// The most streams that the peer allows at once.
+    #[must_use]
+    pub fn stream_limit(&self) -> usize {
+        usize::try_from(self.peer.streams).unwrap_or(usize::MAX)
     }
 
     /// Opens a stream with the head of a request that `write` writes; `None` if [there is no

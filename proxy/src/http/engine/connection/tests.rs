@@ -14,7 +14,9 @@ use std::time::Duration;
 use super::{Connection, Options, Role};
 use crate::http::engine::error::{Code, ConnectionError};
 use crate::http::engine::frame::{FrameHead, Kind, PREFACE};
-use crate::http::engine::{Decoded, Event, HeadWriter, Scheme, Step, StreamKey, Then};
+use crate::http::engine::{
+    Decoded, Event, HeadWriter, Scheme, SectionWriter, Step, StreamKey, Then,
+};
 use crate::http::h1::{HeadLimits, RequestKind};
 use crate::http::known::KnownHeader;
 

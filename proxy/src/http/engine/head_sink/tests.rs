@@ -1,14 +1,10 @@
-use proptest::collection::vec;
-use proptest::prelude::{Strategy, any, proptest};
-
 use super::{
     Decoded, Malformed, RequestFault, RequestOutcome, RequestSink, ResponseFault, ResponseOutcome,
     ResponseSink, Then, TrailerSink,
 };
 use crate::http::engine::hpack::{DecodedField, FieldSink, NameKind, Validity};
 use crate::http::h1::{HeadError, HeadLimits, RequestError, RequestKind};
-use crate::http::h2::request::{BodyPresence, convert};
-use crate::http::head::{Framing, RequestHead, Version};
+use crate::http::head::{Framing, Version};
 use crate::http::known::KnownHeader;
 
 const LIMITS: HeadLimits = HeadLimits {
@@ -233,96 +229,6 @@ fn trailers_are_lines_without_what_may_not_be_forwarded() {
     let mut sink = TrailerSink::new(&mut bytes);
     fill(&mut sink, [("a", &*long)]);
     assert_eq!(sink.finish(), Err(Malformed::TrailersTooLarge));
-}
-
-/// What matters of a head: its parts as text, and its fields in the order of their names.
-fn parts(head: &RequestHead, bytes: &[u8]) -> impl PartialEq + std::fmt::Debug {
-    let text = |span: crate::http::head::Span| span.of(bytes).escape_ascii().to_string();
-    let lines = head.fields.iter();
-    let mut lines: Vec<_> = lines
-        .map(|line| format!("{}: {} {:?}", text(line.name), text(line.value), line.known))
-        .collect();
-    // Those of one name keep their order.
-    lines.sort_by_key(|line| line.split(':').next().map(str::to_owned));
-    let line = [head.method, head.target, head.authority].map(text);
-    let rest = (head.framing, head.expect_continue, head.upgrade.map(text));
-    (line, lines, rest)
-}
-
-fn field() -> impl Strategy<Value = (String, String)> {
-    let name = proptest::sample::select(vec![
-        "accept",
-        "content-length",
-        "content-type",
-        "cookie",
-        "expect",
-        "host",
-        "te",
-        "user-agent",
-        "x-forwarded-for",
-    ]);
-    let value = proptest::sample::select(vec![
-        "",
-        "0",
-        "5",
-        "a.test",
-        "b.test",
-        "trailers",
-        "100-continue",
-        "a=1",
-        "text/html",
-    ]);
-    (name.prop_map(str::to_owned), value.prop_map(str::to_owned))
-}
-
-proptest! {
-    /// The conversion that this replaces reads the same in every head that both accept, and rejects the
-    /// same.
-    #[test]
-    fn heads_are_those_of_the_conversion_from_the_h2_crate(
-        method in proptest::sample::select(vec!["GET", "POST", "OPTIONS", "TRACE", "Trace"]),
-        path in proptest::sample::select(vec!["/", "/a?b=c", "/%41", "*"]),
-        fields in vec(field(), 0..6),
-        has_body in any::<bool>(),
-    ) {
-        let limits = HeadLimits { line_bytes: 64, head_bytes: 512, fields: 6 };
-        let (then, follows) = if has_body {
-            (Then::More, BodyPresence::Body)
-        } else {
-            (Then::End, BodyPresence::Nothing)
-        };
-        let mut asked = http::Request::new(());
-        *asked.method_mut() = method.parse().expect("a method");
-        let mut uri = http::uri::Parts::default();
-        uri.scheme = Some(http::uri::Scheme::HTTP);
-        uri.authority = Some("a.test".parse().expect("an authority"));
-        uri.path_and_query = Some(path.parse().expect("a path"));
-        *asked.uri_mut() = http::Uri::from_parts(uri).expect("a URI");
-        for (name, value) in &fields {
-            let name: http::HeaderName = name.parse().expect("a name");
-            asked.headers_mut().append(name, value.parse().expect("a value"));
-        }
-        let (mut head, mut bytes) = (RequestHead::default(), Vec::new());
-        let asked = asked.into_parts().0;
-        let before = convert(&asked, follows, &limits, &mut bytes, &mut head);
-
-        let pseudo = [(":method", method), (":scheme", "http"), (":path", path), (":authority", "a.test")];
-        let pairs: Vec<_> = fields.iter().map(|(name, value)| (&**name, &**value)).collect();
-        let now = request(&pseudo, &pairs, then, limits);
-        match (before, now) {
-            (Ok(()), Ok(decoded)) => {
-                assert_eq!(parts(&head, &bytes), parts(&decoded.request, &decoded.bytes));
-            }
-            // The RFC calls this malformed.
-            (Err(_), Err(RequestFault::Malformed(cause))) => {
-                assert_eq!(cause, Malformed::ConnectionField);
-                assert!(pairs.iter().any(|(name, _)| *name == "te"));
-            }
-            // Which of several reasons comes first may differ.
-            (Err(_), Err(RequestFault::Rejected(_))) => {}
-            (before, now) => panic!("{before:?}, {:?}", now.err()),
-        }
-    }
 }
 
 /// RFC 3986 section 6.2.3: an empty port is the same as none.

@@ -1,7 +1,7 @@
 //! Each flood ends its connection at its limit, with its reason.
 
 use super::*;
-use crate::http::h2::guard::Abuse;
+use crate::http::engine::guard::Abuse;
 use crate::limits::{
     H2_CONTINUATIONS, H2_CONTROL_BYTES, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_PER_STREAM,
     H2_HEADS_PER_TURN, H2_LOCAL_RESETS, H2_PINGS_PER_SECOND, H2_RESETS_PER_SECOND, H2_SAMPLE,

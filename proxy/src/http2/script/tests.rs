@@ -1,9 +1,9 @@
-//! Data through the adapter, by written and random scripts, on both drivers.
+//! Data through a connection, by written and random scripts, on both drivers.
 
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, proptest};
 
-use crate::http2::script::play;
+use super::play;
 use crate::machine::driver::DriverChoice;
 
 fn on_both_drivers(script: &[u8]) {

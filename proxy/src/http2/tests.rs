@@ -1,5 +1,7 @@
 //! Streams of a connection whose client is the engine in its other role, without sockets.
 
+mod requests;
+
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,16 +11,17 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::{Memory, Session, Stream};
+use super::ReadMode;
+use super::{Memory, Session, Stream, StreamEnd};
 use crate::http::engine::error::{Code, ResetCause};
 use crate::http::engine::frame::FrameHead;
 use crate::http::engine::{
-    Connection, Decoded, Event, HeadWriter, Options, Pressure, Role, Scheme, Step, StreamKey, Then,
+    Connection, Decoded, Event, HeadWriter, Options, Pressure, Role, Scheme, SectionWriter, Step,
+    StreamKey, Then,
 };
 use crate::http::h1::encode::{LocalResponse, Persist};
 use crate::http::h1::{HeadLimits, RequestKind};
 use crate::http::head::Version;
-use crate::http2::stream::ReadMode;
 use crate::limits::{H2_FRAME_BYTES, H2_SEND_BYTES};
 use crate::memory::{Buffer, BufferPool};
 
@@ -287,7 +290,7 @@ fn windows_open_when_the_pressure_on_memory_relaxes() {
     let key = rig.opens(1, Then::More)[0];
     rig.memory.set_pressure(Pressure::Soft);
     rig.client
-        .write_data(key, &[0; 60_000], Then::More)
+        .write_data(key, &vec![0; 60_000], Then::More)
         .expect("open");
     rig.exchange();
     let mut buffer = rig.pool.without_memory();
@@ -498,7 +501,7 @@ fn a_dropped_stream_is_reset_and_its_memory_returned() {
     rig.exchange();
     assert!(rig.pool.lent() > 0);
     rig.streams.clear();
-    assert_eq!((rig.session.streams(), rig.pool.lent()), (0, 0));
+    assert_eq!((rig.session.users(), rig.pool.lent()), (0, 0));
     rig.exchange();
     let cause = ResetCause::Peer(Code::CANCEL);
     assert!(
@@ -512,7 +515,7 @@ fn a_dropped_stream_is_reset_and_its_memory_returned() {
 fn all_streams_end_with_their_connection() {
     let mut rig = rig(65_535);
     rig.opens(3, Then::More);
-    rig.session.end_streams();
+    rig.session.end_streams(StreamEnd::Closed);
     for (_, stream) in &rig.streams {
         assert!(stream.is_gone());
         assert_eq!(stream.reset_by_peer(), None);

@@ -6,21 +6,32 @@ use std::rc::Rc;
 
 use crate::http::engine::error::ResetCause;
 use crate::http::engine::{StreamKey, Then};
+use crate::http::head::ResponseHead;
+use crate::limits::INTERIM_RESPONSES;
 use crate::memory::{Buffer, BufferPool};
 use crate::shard::signals::Signals;
 
 /// The state of a stream.
-pub(in crate::http2::engine) struct StreamState {
-    pub(in crate::http2::engine) key: StreamKey,
-    pub(in crate::http2::engine) signals: Rc<Signals>,
-    pub(in crate::http2::engine) turn: Cell<SendTurn>,
+pub(in crate::http2) struct StreamState {
+    key: Cell<StreamKey>,
+    pub(in crate::http2) signals: Rc<Signals>,
+    pub(in crate::http2) turn: Cell<SendTurn>,
+    /// The same for its place among the streams that the peer allows.
+    pub(in crate::http2) opening: Cell<SendTurn>,
     received: RefCell<Received>,
-    ending: Cell<Ending>,
+    ending: Cell<Option<StreamEnd>>,
 }
 
-/// Whether a stream may write into the output.
+/// A response head that was received: the head points into the bytes, where every field has its own line.
+#[derive(Debug, Default)]
+pub(crate) struct ReceivedHead {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) head: ResponseHead,
+}
+
+/// Whether a stream may write into the output, or open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::http2::engine) enum SendTurn {
+pub(in crate::http2) enum SendTurn {
     /// If there is room, and no other stream waits.
     Free,
     /// It waits for its turn.
@@ -31,6 +42,10 @@ pub(in crate::http2::engine) enum SendTurn {
 
 /// What was received and not read yet.
 struct Received {
+    /// Heads of responses, in order.
+    heads: VecDeque<Box<ReceivedHead>>,
+    /// Number of interim ones so far.
+    interims: u32,
     buffers: VecDeque<Buffer>,
     trailers: Vec<u8>,
     end: EndState,
@@ -45,52 +60,95 @@ enum EndState {
     Ended,
 }
 
-/// Whether a stream ended before its exchange was complete.
+/// Why a stream ended before its exchange was complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    No,
+pub(crate) enum StreamEnd {
+    /// It was reset.
     Reset(ResetCause),
-    /// Its connection has ended.
-    Connection,
+    /// It was never opened: its connection ended before.
+    Unsent,
+    /// Its connection was closed, or is broken.
+    Closed,
+    /// The peer has violated the protocol, so that its connection had to end.
+    Violation,
 }
 
 impl StreamState {
     /// A stream whose head was received.
-    pub(in crate::http2::engine) fn new(key: StreamKey, then: Then) -> Self {
+    pub(in crate::http2) fn accepted(key: StreamKey, then: Then) -> Self {
         let end = match then {
             Then::More => EndState::Open,
             Then::End => EndState::Ended,
         };
         Self {
-            key,
+            key: Cell::new(key),
             signals: Rc::default(),
             turn: Cell::new(SendTurn::Free),
+            opening: Cell::new(SendTurn::Free),
             received: RefCell::new(Received {
+                heads: VecDeque::new(),
+                interims: 0,
                 buffers: VecDeque::new(),
                 trailers: Vec::new(),
                 end,
             }),
-            ending: Cell::new(Ending::No),
+            ending: Cell::new(None),
         }
     }
 
-    pub(in crate::http2::engine) fn wake(&self) {
+    /// A stream that is to be opened.
+    pub(in crate::http2) fn to_open() -> Self {
+        Self::accepted(StreamKey::UNOPENED, Then::More)
+    }
+
+    pub(in crate::http2) fn key(&self) -> StreamKey {
+        self.key.get()
+    }
+
+    pub(in crate::http2) fn set_key(&self, key: StreamKey) {
+        self.key.set(key);
+    }
+
+    /// The head of a response has arrived. Beyond the limit of interim ones, the reader fails with the first
+    /// of them, and the others are handed back.
+    pub(in crate::http2) fn receive_head(
+        &self,
+        head: Box<ReceivedHead>,
+        then: Then,
+    ) -> Option<Box<ReceivedHead>> {
+        let mut received = self.received.borrow_mut();
+        if head.head.is_interim() {
+            received.interims = received.interims.saturating_add(1);
+            if received.interims > INTERIM_RESPONSES.saturating_add(1) {
+                return Some(head);
+            }
+        }
+        received.heads.push_back(head);
+        if then == Then::End {
+            received.end = EndState::Ended;
+        }
+        drop(received);
+        self.wake();
+        None
+    }
+
+    /// The next head of a response.
+    pub(super) fn take_head(&self) -> Option<Box<ReceivedHead>> {
+        self.received.borrow_mut().heads.pop_front()
+    }
+
+    pub(in crate::http2) fn wake(&self) {
         self.signals.wake();
     }
 
     /// It may write a frame.
-    pub(in crate::http2::engine) fn take_turn(&self) {
+    pub(in crate::http2) fn take_turn(&self) {
         self.turn.set(SendTurn::Now);
         self.wake();
     }
 
     /// Bytes of the body have arrived, or its end.
-    pub(in crate::http2::engine) fn receive(
-        &self,
-        bytes: &[u8],
-        then: Then,
-        pool: &Rc<BufferPool>,
-    ) {
+    pub(in crate::http2) fn receive(&self, bytes: &[u8], then: Then, pool: &Rc<BufferPool>) {
         let mut received = self.received.borrow_mut();
         received.append(bytes, pool);
         if then == Then::End {
@@ -101,7 +159,7 @@ impl StreamState {
     }
 
     /// Trailers have arrived, which end the body.
-    pub(in crate::http2::engine) fn receive_trailers(&self, lines: &[u8]) {
+    pub(in crate::http2) fn receive_trailers(&self, lines: &[u8]) {
         let mut received = self.received.borrow_mut();
         received.trailers.extend_from_slice(lines);
         received.end = EndState::Trailers;
@@ -110,24 +168,18 @@ impl StreamState {
     }
 
     /// It was reset, or its connection has ended.
-    pub(in crate::http2::engine) fn end(&self, cause: Option<ResetCause>) {
-        if self.ending.get() == Ending::No {
+    pub(in crate::http2) fn end(&self, why: StreamEnd) {
+        if self.ending.get().is_none() {
+            let is_unopened = self.key.get() == StreamKey::UNOPENED;
             self.ending
-                .set(cause.map_or(Ending::Connection, Ending::Reset));
+                .set(Some(if is_unopened { StreamEnd::Unsent } else { why }));
             self.wake();
         }
     }
 
-    /// Whether it has ended before its exchange was complete.
-    pub(super) fn has_ended(&self) -> bool {
-        self.ending.get() != Ending::No
-    }
-
-    pub(super) fn reset_cause(&self) -> Option<ResetCause> {
-        match self.ending.get() {
-            Ending::Reset(cause) => Some(cause),
-            Ending::No | Ending::Connection => None,
-        }
+    /// Why it has ended before its exchange was complete, if it has.
+    pub(super) fn ending(&self) -> Option<StreamEnd> {
+        self.ending.get()
     }
 
     /// Moves received bytes to the reader's buffer, as far as they fit. Returns how many.

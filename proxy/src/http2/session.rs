@@ -12,11 +12,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::memory::Memory;
-use super::stream::{SendTurn, Stream, StreamState};
+use super::stream::{ReceivedHead, SendTurn, Stream, StreamEnd, StreamState};
 use crate::http::engine::error::{Code, ConnectionError, ResetCause};
 use crate::http::engine::{
-    Connection, EndOfInput, HeadWriter, HeldHead, Options, Pressure, Step, StreamGone, StreamKey, Then,
+    Connection, EndOfInput, HeadWriter, HeldHead, Options, Pressure, SectionWriter, Step,
+    StreamGone, StreamKey, Then,
 };
+use crate::http::h1::RequestKind;
 use crate::limits::{H2_FRAME_BYTES, H2_SEND_BYTES};
 use crate::memory::BufferPool;
 
@@ -34,6 +36,10 @@ pub(crate) struct Session {
     waiting: RefCell<VecDeque<Rc<StreamState>>>,
     /// Whether such streams have their turn now.
     is_shared: Cell<bool>,
+    /// Streams that wait until the peer allows another one.
+    opening: RefCell<VecDeque<Rc<StreamState>>>,
+    /// Number of streams that have a user, also of those that are to be opened.
+    users: Cell<u32>,
     /// Whether the connection has ended for its streams.
     is_over: Cell<bool>,
     /// Whether it is to be woken when the pressure on the shard's memory relaxes.
@@ -51,6 +57,8 @@ impl Session {
             is_woken: Cell::new(true),
             waiting: RefCell::default(),
             is_shared: Cell::new(false),
+            opening: RefCell::default(),
+            users: Cell::new(0),
             is_over: Cell::new(false),
             is_pressed: Cell::new(false),
         })
@@ -108,7 +116,8 @@ impl Session {
         H2_SEND_BYTES.saturating_sub(waiting)
     }
 
-    fn wake_driver(&self) {
+    /// Wakes the driver, unless it runs or was woken.
+    pub(crate) fn wake_driver(&self) {
         if !self.is_woken.replace(true)
             && let Some(driver) = &*self.driver.borrow()
         {
@@ -163,22 +172,42 @@ impl Session {
 
     /// A stream that its client has just opened.
     pub(crate) fn accept(self: &Rc<Self>, key: StreamKey, then: Then) -> Stream {
-        let state = Rc::new(StreamState::new(key, then));
+        let state = Rc::new(StreamState::accepted(key, then));
+        self.register(&state);
+        Stream::accepted(Rc::clone(self), state)
+    }
+
+    /// A stream that is to be opened with its request.
+    pub(crate) fn stream_to_open(self: &Rc<Self>) -> Stream {
+        Stream::to_open(Rc::clone(self))
+    }
+
+    /// Adds a stream to those that are found by their keys.
+    fn register(&self, state: &Rc<StreamState>) {
         let mut streams = self.streams.borrow_mut();
-        let place = key.place();
+        let place = state.key().place();
         if streams.len() <= place {
             streams.resize_with(place.saturating_add(1), || None);
         }
         if let Some(entry) = streams.get_mut(place) {
-            *entry = Some(Rc::clone(&state));
+            *entry = Some(Rc::clone(state));
         }
-        Stream::new(Rc::clone(self), state)
     }
 
     fn state(&self, key: StreamKey) -> Option<Rc<StreamState>> {
         let streams = self.streams.borrow();
         let state = streams.get(key.place())?.as_ref()?;
-        (state.key == key).then(|| Rc::clone(state))
+        (state.key() == key).then(|| Rc::clone(state))
+    }
+
+    /// Passes the head of a response, which was just decoded, to its stream.
+    pub(crate) fn pass_response(&self, key: StreamKey, then: Then) {
+        if let Some(state) = self.state(key) {
+            let surplus = state.receive_head(self.memory.take_response(), then);
+            if let Some(surplus) = surplus {
+                self.memory.put_response(surplus);
+            }
+        }
     }
 
     /// Passes received bytes to a stream.
@@ -198,7 +227,7 @@ impl Session {
     /// Tells a stream that it was reset.
     pub(crate) fn pass_reset(&self, key: StreamKey, cause: ResetCause) {
         if let Some(state) = self.state(key) {
-            state.end(Some(cause));
+            state.end(StreamEnd::Reset(cause));
         }
     }
 
@@ -210,17 +239,55 @@ impl Session {
     }
 
     /// Ends all streams, since the connection has ended.
-    pub(crate) fn end_streams(&self) {
+    pub(crate) fn end_streams(&self, why: StreamEnd) {
         if self.is_over.replace(true) {
             return;
         }
         let streams = self.streams.borrow();
-        streams.iter().flatten().for_each(|state| state.end(None));
+        streams.iter().flatten().for_each(|state| state.end(why));
+        self.end_unopened();
     }
 
-    /// Number of streams that have a user.
-    pub(crate) fn streams(&self) -> usize {
-        self.connection.borrow().streams()
+    /// Ends the streams that wait to be opened, since none can be any more.
+    pub(crate) fn end_unopened(&self) {
+        let opening = self.opening.take();
+        for state in opening {
+            state.end(StreamEnd::Unsent);
+        }
+    }
+
+    /// Lets as many of the streams that wait to be opened do so as the peer allows.
+    pub(crate) fn open_waiting(&self) {
+        let mut opening = self.opening.borrow_mut();
+        if opening.is_empty() {
+            return;
+        }
+        let connection = self.connection.borrow();
+        let mut room = connection
+            .stream_limit()
+            .saturating_sub(connection.streams());
+        while room > 0
+            && let Some(state) = opening.pop_front()
+        {
+            room = room.saturating_sub(1);
+            state.opening.set(SendTurn::Now);
+            state.wake();
+        }
+    }
+
+    /// Number of streams that have a user, also of those that are to be opened.
+    pub(crate) fn users(&self) -> u32 {
+        self.users.get()
+    }
+
+    /// Whether streams can still be opened, now or when others have ended.
+    pub(crate) fn opens_streams(&self) -> bool {
+        self.connection.borrow().opens_streams()
+    }
+
+    /// The most streams that the peer allows at once.
+    pub(crate) fn stream_limit(&self) -> usize {
+        self.connection.borrow().stream_limit()
     }
 
     pub(crate) fn ping(&self) {
@@ -262,9 +329,10 @@ impl Session {
     /// Releases the memory of an idle connection.
     pub(crate) fn release_memory(&self) {
         let mut connection = self.connection.borrow_mut();
-        if connection.streams() == 0 {
+        if self.users.get() == 0 {
             self.streams.replace(Vec::new());
             self.waiting.replace(VecDeque::new());
+            self.opening.replace(VecDeque::new());
         }
         connection.release_memory();
     }
@@ -278,6 +346,74 @@ impl Session {
 
     pub(super) fn pool(&self) -> &Rc<BufferPool> {
         &self.pool
+    }
+
+    /// A stream has a user. The first and the last one change what the connection waits for.
+    pub(super) fn enter(&self) {
+        let before = self.users.get();
+        self.users.set(before.saturating_add(1));
+        if before == 0 {
+            self.wake_driver();
+        }
+    }
+
+    /// Whether the peer accepts extended CONNECT.
+    pub(super) fn offers_extended_connect(&self) -> bool {
+        self.connection.borrow().offers_extended_connect()
+    }
+
+    /// Opens a stream with the head of its request, once the peer allows another one. Those that wait do so
+    /// in the order in which they came.
+    ///
+    /// # Errors
+    ///
+    /// The connection opens no more streams.
+    pub(super) fn poll_open(&self, state: &Rc<StreamState>) -> Poll<Result<(), StreamGone>> {
+        let connection = self.connection.borrow();
+        if self.is_over.get() || !connection.opens_streams() {
+            state.end(StreamEnd::Unsent);
+            return Poll::Ready(Err(StreamGone));
+        }
+        let mut opening = self.opening.borrow_mut();
+        let has_room = connection.has_room();
+        match state.opening.get() {
+            SendTurn::Free if has_room && opening.is_empty() => {}
+            SendTurn::Now if has_room => {}
+            SendTurn::Waiting => return Poll::Pending,
+            SendTurn::Free => {
+                state.opening.set(SendTurn::Waiting);
+                opening.push_back(Rc::clone(state));
+                return Poll::Pending;
+            }
+            // Others have taken the room: it keeps its place.
+            SendTurn::Now => {
+                state.opening.set(SendTurn::Waiting);
+                opening.push_front(Rc::clone(state));
+                return Poll::Pending;
+            }
+        }
+        drop((connection, opening));
+        self.poll_room(state).map(Ok)
+    }
+
+    /// Opens a stream, after [`Self::poll_open`].
+    ///
+    /// # Errors
+    ///
+    /// The connection opens no more streams.
+    pub(super) fn open(
+        &self,
+        state: &Rc<StreamState>,
+        kind: RequestKind,
+        then: Then,
+        head: HeldHead,
+    ) -> Result<(), StreamGone> {
+        let opened = self.writer().open(kind, then, |writer| head.write(writer));
+        self.memory.put_head(head);
+        state.set_key(opened.ok_or(StreamGone)?);
+        self.register(state);
+        self.wake_driver();
+        Ok(())
     }
 
     /// Waits until the output has room for a head: a client that opens streams and does not read is to
@@ -316,7 +452,7 @@ impl Session {
     ) -> Result<(), StreamGone> {
         let responded = self
             .writer()
-            .respond(state.key, then, |writer| head.write(writer));
+            .respond(state.key(), then, |writer| head.write(writer));
         self.memory.put_head(head);
         self.wake_driver();
         responded
@@ -332,7 +468,7 @@ impl Session {
         state: &StreamState,
         write: impl FnOnce(&mut HeadWriter<'_>),
     ) -> Result<(), StreamGone> {
-        let informed = self.writer().inform(state.key, write);
+        let informed = self.writer().inform(state.key(), write);
         self.wake_driver();
         informed
     }
@@ -366,7 +502,7 @@ impl Session {
         } else {
             Then::More
         };
-        let written = self.writer().write_data(state.key, part, then);
+        let written = self.writer().write_data(state.key(), part, then);
         self.wake_driver();
         match written {
             Ok(0) if !bytes.is_empty() => Poll::Pending,
@@ -380,7 +516,7 @@ impl Session {
     ///
     /// The stream cannot send any more.
     pub(super) fn end_body(&self, state: &StreamState) -> Result<(), StreamGone> {
-        let written = self.writer().write_data(state.key, b"", Then::End);
+        let written = self.writer().write_data(state.key(), b"", Then::End);
         self.wake_driver();
         written.map(|_| ())
     }
@@ -397,7 +533,7 @@ impl Session {
     ) -> Result<(), StreamGone> {
         let written = self
             .writer()
-            .write_trailers(state.key, |writer| writer.lines(lines));
+            .write_trailers(state.key(), |writer| writer.lines(lines));
         self.wake_driver();
         written
     }
@@ -406,29 +542,35 @@ impl Session {
     pub(super) fn give_back(&self, state: &StreamState, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let mut connection = self.connection.borrow_mut();
-        connection.give_back(state.key, bytes);
+        connection.give_back(state.key(), bytes);
         if !connection.output().is_empty() {
             self.wake_driver();
         }
     }
 
     pub(super) fn reset(&self, state: &StreamState, code: Code) {
-        self.writer().reset(state.key, code);
+        self.writer().reset(state.key(), code);
         self.wake_driver();
     }
 
     /// A stream has no user any more.
     pub(super) fn release(&self, state: &Rc<StreamState>) {
+        self.users.set(self.users.get().saturating_sub(1));
         if state.turn.get() == SendTurn::Waiting {
             let mut waiting = self.waiting.borrow_mut();
             waiting.retain(|other| !Rc::ptr_eq(other, state));
         }
-        if let Some(entry) = self.streams.borrow_mut().get_mut(state.key.place())
+        if state.opening.get() == SendTurn::Waiting {
+            let mut opening = self.opening.borrow_mut();
+            opening.retain(|other| !Rc::ptr_eq(other, state));
+        }
+        if let Some(entry) = self.streams.borrow_mut().get_mut(state.key().place())
             && entry.as_ref().is_some_and(|entry| Rc::ptr_eq(entry, state))
         {
             *entry = None;
         }
-        self.writer().release(state.key);
+        self.writer().release(state.key());
+        self.open_waiting();
         // It may be the last one, and others may have got its windows.
         self.wake_driver();
     }
@@ -440,6 +582,11 @@ impl Session {
 
     pub(super) fn put_head(&self, head: HeldHead) {
         self.memory.put_head(head);
+    }
+
+    /// Returns the memory of a response head.
+    pub(super) fn put_response(&self, response: Box<ReceivedHead>) {
+        self.memory.put_response(response);
     }
 }
 

@@ -5,8 +5,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 use super::session::Session;
+use super::stream::ReceivedHead;
 use crate::http::engine::{Decoded, HeldHead, Pressure};
-use crate::limits::H2_SEND_BYTES;
+use crate::limits::{H2_SEND_BYTES, SMALL_BUFFER_BYTES};
 use crate::memory::FreeList;
 
 /// The memory.
@@ -16,6 +17,7 @@ pub(crate) struct Memory {
     pub(crate) decoded: RefCell<Decoded>,
     outputs: FreeList<Vec<u8>>,
     heads: FreeList<HeldHead>,
+    responses: FreeList<Box<ReceivedHead>>,
     pressure: Cell<Pressure>,
     /// Connections whose windows are smaller because of it.
     pressed: RefCell<Vec<Weak<Session>>>,
@@ -41,7 +43,29 @@ impl Memory {
     }
 
     pub(super) fn put_head(&self, head: HeldHead) {
-        self.heads.put(head);
+        if head.capacity() <= MAX_KEPT_HEAD {
+            self.heads.put(head);
+        }
+    }
+
+    /// Takes the response head that was just decoded.
+    #[expect(
+        clippy::unnecessary_box_returns,
+        reason = "it is moved several times: into its stream, and out"
+    )]
+    pub(super) fn take_response(&self) -> Box<ReceivedHead> {
+        let mut response = self.responses.take().unwrap_or_default();
+        let decoded = &mut *self.decoded.borrow_mut();
+        std::mem::swap(&mut response.bytes, &mut decoded.bytes);
+        std::mem::swap(&mut response.head, &mut decoded.response);
+        response
+    }
+
+    /// Returns the memory of a response head.
+    pub(super) fn put_response(&self, response: Box<ReceivedHead>) {
+        if response.bytes.capacity() <= MAX_KEPT_HEAD {
+            self.responses.put(response);
+        }
     }
 
     /// The state of the shard's memory.
@@ -71,9 +95,14 @@ impl Memory {
     /// Frees what was not used since the last call. Returns how many pieces.
     pub(crate) fn trim(&self) -> usize {
         let outputs = self.outputs.trim(drop);
-        outputs.saturating_add(self.heads.trim(drop))
+        let heads = self.heads.trim(drop);
+        let responses = self.responses.trim(drop);
+        outputs.saturating_add(heads).saturating_add(responses)
     }
 }
+
+/// Capacity of the largest head that is kept: hardly any is longer.
+const MAX_KEPT_HEAD: usize = SMALL_BUFFER_BYTES;
 
 /// Capacity of the largest output that is kept: the vector of a full send has doubled beyond it once.
 const MAX_KEPT_OUTPUT: usize = H2_SEND_BYTES.saturating_mul(2);

@@ -1,0 +1,225 @@
+//! What the drivers of connections have in common: a turn, in which everything that has arrived is
+//! processed, and everything that was written is sent.
+
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::outbox::Outbox;
+use super::reader::{Arrival, Awaited, Reader};
+use super::session::Session;
+use super::stream::StreamEnd;
+use crate::http::engine::error::{Code, ConnectionError};
+use crate::http::engine::{EndOfInput, Event, Step, StreamKey, Then};
+use crate::http::h1::RequestError;
+use crate::http2::pace::Verdict;
+use crate::shard::turn::Turns;
+
+/// A connection with its socket.
+pub(crate) struct Link<'a> {
+    pub(crate) session: Rc<Session>,
+    pub(crate) reader: Reader<'a>,
+    outbox: Outbox<'a>,
+    /// The number of the head of which a part has arrived.
+    head: Option<u64>,
+    /// Whether nothing more is received.
+    is_over: bool,
+}
+
+/// Who a connection is driven for. What concerns one stream is passed to it without them.
+pub(crate) trait Owner {
+    /// A client has opened a stream, whose head was just decoded.
+    fn accept(
+        &mut self,
+        session: &Rc<Session>,
+        key: StreamKey,
+        then: Then,
+        rejected: Option<RequestError>,
+    );
+
+    /// The peer's settings have arrived or changed.
+    fn on_settings(&mut self);
+
+    /// The peer ends the connection with the last of its streams.
+    fn on_go_away(&mut self);
+
+    /// The peer has violated the protocol or a limit, which has ended the connection.
+    fn on_error(&mut self, error: ConnectionError);
+
+    /// A timeout has ended the connection.
+    fn on_verdict(&mut self, verdict: Verdict);
+
+    /// The peer has closed the connection.
+    fn on_end(&mut self, end: EndOfInput);
+}
+
+/// What receiving has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It waits for more bytes.
+    Waits,
+    /// There is more to do: in the next turn.
+    Unfinished,
+    /// It waits until the output was sent.
+    OutputFull,
+}
+
+impl<'a> Link<'a> {
+    pub(crate) fn new(session: Rc<Session>, reader: Reader<'a>, outbox: Outbox<'a>) -> Self {
+        Self {
+            session,
+            reader,
+            outbox,
+            head: None,
+            is_over: false,
+        }
+    }
+
+    /// Begins a turn. `now` is relative to any fixed moment.
+    pub(crate) fn begin_turn(&mut self, now: Duration) {
+        self.session.begin_turn(now);
+        self.reader.begin_turn();
+    }
+
+    /// Processes what has arrived, and what arrives meanwhile.
+    pub(crate) fn receive(&mut self, context: &mut Context<'_>, owner: &mut impl Owner) -> Turn {
+        loop {
+            if self.is_over {
+                return Turn::Waits;
+            }
+            let turn = self.process(owner);
+            if turn != Turn::Waits {
+                return turn;
+            }
+            if self.is_over {
+                continue;
+            }
+            match self.reader.poll(context, self.awaited()) {
+                Poll::Pending => return Turn::Waits,
+                Poll::Ready(arrival) => self.on_arrival(arrival, owner),
+            }
+        }
+    }
+
+    /// Processes the received bytes, up to a part of a frame.
+    fn process(&mut self, owner: &mut impl Owner) -> Turn {
+        let mut at = 0;
+        let turn = loop {
+            let input = self.reader.buffer.filled();
+            match self.session.receive(input, &mut at) {
+                Ok(Step::Event(event)) => pass(&self.session, event, input, owner),
+                Ok(Step::NeedMore) => break Turn::Waits,
+                Ok(Step::NextTurn) => break Turn::Unfinished,
+                Ok(Step::OutputFull) => break Turn::OutputFull,
+                Err(error) => {
+                    owner.on_error(error);
+                    self.finish(StreamEnd::Violation);
+                    break Turn::Waits;
+                }
+            }
+        };
+        self.reader.buffer.consume(at);
+        let unread = self.reader.buffer.filled();
+        self.head = self.session.head_being_received(unread);
+        turn
+    }
+
+    fn on_arrival(&mut self, arrival: Arrival, owner: &mut impl Owner) {
+        match arrival {
+            Arrival::Bytes => {}
+            Arrival::End => {
+                let unread = self.reader.buffer.filled();
+                owner.on_end(self.session.end_of_input(unread));
+                self.finish(StreamEnd::Closed);
+            }
+            Arrival::Parked => self.session.release_memory(),
+            Arrival::PingDue => self.session.ping(),
+            Arrival::Verdict(verdict) => {
+                owner.on_verdict(verdict);
+                self.end();
+            }
+        }
+    }
+
+    /// Ends the connection with GOAWAY.
+    pub(crate) fn end(&mut self) {
+        self.session.fail(Code::NO_ERROR);
+        self.finish(StreamEnd::Closed);
+    }
+
+    /// Nothing more is received: what is in the output is sent, and the connection closed.
+    fn finish(&mut self, why: StreamEnd) {
+        self.is_over = true;
+        self.session.end_streams(why);
+    }
+
+    /// Whether nothing more is received.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn awaited(&self) -> Awaited {
+        if !self.session.has_settings() {
+            Awaited::Head(0)
+        } else if let Some(head) = self.head {
+            Awaited::Head(head)
+        } else if self.session.users() > 0 {
+            Awaited::Streams
+        } else {
+            Awaited::Anything
+        }
+    }
+
+    /// Ends a turn: sends what was written. Ready when the connection has ended.
+    pub(crate) fn poll_end_turn(
+        &mut self,
+        context: &mut Context<'_>,
+        turn: Turn,
+        turns: &Turns,
+    ) -> Poll<()> {
+        let flushed = self.outbox.poll_flush(context, &self.session);
+        let has_ended = match flushed {
+            Poll::Ready(Ok(())) => self.is_over || self.session.is_finished(),
+            Poll::Ready(Err(_)) => true,
+            Poll::Pending => false,
+        };
+        if has_ended {
+            self.session.end_streams(StreamEnd::Closed);
+            return Poll::Ready(());
+        }
+        if turn == Turn::Unfinished || (turn == Turn::OutputFull && flushed.is_ready()) {
+            turns.wake_next_turn(context);
+        }
+        self.reader.end_turn(self.awaited());
+        self.session.end_turn(context);
+        Poll::Pending
+    }
+}
+
+/// Passes an event to its stream, or to the connection's owner. Ranges are those of `input`.
+pub(super) fn pass(session: &Rc<Session>, event: Event, input: &[u8], owner: &mut impl Owner) {
+    match event {
+        Event::Request {
+            key,
+            then,
+            rejected,
+        } => owner.accept(session, key, then, rejected),
+        Event::Interim { key } => session.pass_response(key, Then::More),
+        Event::Response { key, then } => session.pass_response(key, then),
+        Event::Data { key, range, then } => {
+            session.pass_data(key, input.get(range).unwrap_or_default(), then);
+        }
+        Event::Trailers { key } => session.pass_trailers(key),
+        Event::Reset { key, cause } => session.pass_reset(key, cause),
+        Event::Writable { key } => session.pass_window(key),
+        Event::Settings => {
+            owner.on_settings();
+            session.open_waiting();
+        }
+        Event::GoAway { .. } => {
+            owner.on_go_away();
+            session.end_unopened();
+        }
+        Event::Pong => {}
+    }
+}
