@@ -314,12 +314,13 @@ impl Stream {
         self.session.put_response(head);
     }
 
-    /// Reads body bytes behind those in the buffer; 0 at the end. Bytes read before have been forwarded by
-    /// now, so the peer may send as many again. While waiting, an empty buffer has no memory.
+    /// Reads body bytes behind those in the buffer; 0 at the end, and once a deadline has stopped reading.
+    /// Bytes read before have been forwarded by now, so the peer may send as many again. While waiting, an
+    /// empty buffer has no memory.
     ///
     /// # Errors
     ///
-    /// The peer reset the stream, or `ECANCELED`.
+    /// The peer reset the stream, it was disconnected, or `ECANCELED`.
     pub(crate) async fn read(&self, buffer: &mut Buffer, mode: ReadMode) -> io::Result<usize> {
         poll_fn(|context| self.poll_read(context, buffer, mode)).await
     }
@@ -332,7 +333,11 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         let signals = &self.state.signals;
         signals.set_task(context);
-        if signals.is_disconnected() || signals.is_reading_stopped() {
+        if signals.is_disconnected() {
+            // Not the end of the body: what has arrived of it must not pass as the whole.
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        if signals.is_reading_stopped() {
             return Poll::Ready(Ok(0));
         }
         if mode == ReadMode::Cancelable && signals.takes_cancel() {

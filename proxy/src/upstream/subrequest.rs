@@ -301,8 +301,11 @@ impl PendingSubrequest<'_> {
             reached.begun.elapsed(),
         ));
         while !stream.is_read() && self.body.bytes.is_some() {
-            let read = stream.read(buffer, ReadMode::Uncancelable).await;
-            read.map_err(|_| FailureKind::UpstreamReset)?;
+            match stream.read(buffer, ReadMode::Uncancelable).await {
+                Ok(0) if !stream.is_read() => return Err(FailureKind::UpstreamReset.into()),
+                Err(_) => return Err(FailureKind::UpstreamReset.into()),
+                Ok(_) => {}
+            }
             self.body.take(buffer.filled());
             buffer.clear();
         }

@@ -35,6 +35,7 @@ mod failures;
 mod filters;
 mod full_duplex;
 mod grpc_deadlines;
+mod h2_broken_off;
 mod h2_cases;
 mod h2_floods;
 mod h2_goaway;
