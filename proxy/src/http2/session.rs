@@ -246,6 +246,10 @@ impl Session {
         let streams = self.streams.borrow();
         streams.iter().flatten().for_each(|state| state.end(why));
         self.end_unopened();
+        // Requests that wait for the output before they are opened are in neither list.
+        for state in self.waiting.take() {
+            state.end(why);
+        }
     }
 
     /// Ends the streams that wait to be opened, since none can be any more.

@@ -2,10 +2,12 @@
 
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::{context, options};
+use super::{Wakes, context, options};
 use crate::http::engine::encode::Switch;
 use crate::http::engine::error::{Code, ConnectionError, ResetCause};
 use crate::http::engine::{
@@ -259,4 +261,25 @@ fn only_so_many_interim_responses_are_kept() {
     }
     // The reader fails with the last one.
     assert_eq!(interims, INTERIM_RESPONSES + 1);
+}
+
+#[test]
+fn a_request_that_waits_for_the_output_ends_with_its_connection() {
+    let rig = rig(100);
+    let body = vec![b'x'; 40_000];
+    let others = [rig.request(), rig.request()];
+    for other in &others {
+        let _ = pin!(other.send(&body, None)).poll(&mut context());
+    }
+    let wakes = Arc::<Wakes>::default();
+    let waker = Waker::from(Arc::clone(&wakes));
+    let stream = rig.request();
+    let mut sending = pin!(stream.send(b"", Some(b"")));
+    let mut context = Context::from_waker(&waker);
+    assert!(sending.as_mut().poll(&mut context).is_pending());
+    rig.session.end_streams(StreamEnd::Closed);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    assert!(matches!(sending.poll(&mut context), Poll::Ready(Err(_))));
+    let none = head(&stream);
+    assert!(matches!(none, Poll::Ready(Err(NoHead::Ended(StreamEnd::Unsent)))));
 }
