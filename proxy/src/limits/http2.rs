@@ -71,6 +71,6 @@ pub const H2_PRESSED_WINDOW_BYTES: u32 = 16 * 1024;
 /// Bytes of a connection's window meanwhile: 64 KiB, so that its streams share what one of them could hold
 /// otherwise. Without any, uploads would wait for memory that others keep.
 pub const H2_PRESSED_CONNECTION_WINDOW_BYTES: u32 = 64 * 1024;
-/// Streams remembered after we reset them: 256, more than a client may open. Their frames may still be on
-/// the way, and are ignored.
+/// Streams of a client remembered after we reset them: 256, more than it may open. Their frames may still
+/// be on the way, and are ignored.
 pub const H2_RESET_MEMORY: usize = 256;

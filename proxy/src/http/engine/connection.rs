@@ -81,7 +81,7 @@ pub struct Connection {
     encoder: Encoder,
     guard: Guard,
     streams: Streams,
-    /// Streams that were reset by us and released.
+    /// As a server: streams that were reset by us and released.
     resets: ResetIds,
     /// The highest stream that was opened, by the peer or by us.
     highest: u32,

@@ -289,8 +289,12 @@ impl Connection {
     }
 
     /// Whether frames of a stream without a record are ignored: we have reset it, or said that we would
-    /// not process it.
+    /// not process it. As the client, we have opened and released it: a server that was slow may answer any
+    /// number of requests before it reads that they were given up.
     pub(super) fn ignores(&self, id: u32) -> bool {
+        if self.options.role == Role::Client {
+            return true;
+        }
         let is_beyond = matches!(self.closing, Closing::Final { last } if id > last);
         is_beyond || self.resets.contains(id)
     }

@@ -149,9 +149,11 @@ impl Connection {
         self.wake_waiting();
     }
 
-    /// The frames of this stream may still be on the way.
+    /// The frames of this stream may still be on the way. As the client, we ignore those of all.
     pub(super) fn remember_reset(&mut self, id: u32) {
-        self.resets.add(id, H2_RESET_MEMORY);
+        if self.options.role == Role::Server {
+            self.resets.add(id, H2_RESET_MEMORY);
+        }
     }
 
     /// The stream, if what it sends next is what it is to send.

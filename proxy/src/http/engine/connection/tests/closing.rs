@@ -1,6 +1,7 @@
 //! How connections end, and how streams do.
 
 use super::*;
+use crate::limits::H2_RESET_MEMORY;
 
 fn go_away(last: u32, code: Code) -> Vec<u8> {
     let payload = [last.to_be_bytes(), code.0.to_be_bytes()].concat();
@@ -209,4 +210,31 @@ fn an_idle_connection_is_small() {
     let bytes = std::mem::take(client.connection.output());
     let events = server.feed(&bytes);
     assert_eq!(events, Ok(vec!["request 3 GET / End".into()]));
+}
+
+#[test]
+fn late_answers_to_any_number_of_cancelled_requests_are_ignored() {
+    let mut side = Side::client();
+    let count = 4 * u32::try_from(H2_RESET_MEMORY).expect("few");
+    for _ in 0..count {
+        let key = side.open("GET", Then::End);
+        side.connection.release(key);
+    }
+    side.sent();
+    for nth in 0..count {
+        let id = 2 * nth + 1;
+        let late = [
+            headers(id, 0, &[(":status", "200")]),
+            data(id, 0, b"late"),
+            headers(id, END, &[("x-late", "1")]),
+        ];
+        assert_eq!(side.feed(&late.concat()), Ok(vec![]), "{id}");
+    }
+    assert_eq!(side.sent(), [""; 0]);
+    // A stream that was never opened is still an error.
+    let error = side.feed(&headers(2 * count + 1, END, &[(":status", "200")]));
+    assert_eq!(
+        error.map_err(ConnectionError::code),
+        Err(Code::PROTOCOL_ERROR)
+    );
 }
