@@ -116,6 +116,11 @@ impl Session {
         H2_SEND_BYTES.saturating_sub(waiting)
     }
 
+    /// Whether anything fits into the output.
+    pub(super) fn has_output_room(&self) -> bool {
+        self.room() > 0
+    }
+
     /// Wakes the driver, unless it runs or was woken.
     pub(crate) fn wake_driver(&self) {
         if !self.is_woken.replace(true)

@@ -158,7 +158,8 @@ impl Stream {
         head
     }
 
-    /// Sends a response head that another one follows, without the fields that `drop` selects.
+    /// Sends a response head that another one follows, without the fields that `drop` selects. A client that
+    /// does not read gets none: they are optional, and would be held for it without a bound.
     ///
     /// # Errors
     ///
@@ -168,6 +169,9 @@ impl Stream {
         response: &DownstreamResponse<'_>,
         drop: impl Fn(KnownHeader, &[u8]) -> bool,
     ) -> io::Result<()> {
+        if !self.session.has_output_room() {
+            return Ok(());
+        }
         let write = |writer: &mut HeadWriter<'_>| encode::response(response, drop, writer);
         Ok(self.session.inform(&self.state, write)?)
     }

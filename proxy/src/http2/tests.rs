@@ -19,9 +19,9 @@ use crate::http::engine::{
     Connection, Decoded, Event, HeadWriter, Options, Pressure, Role, Scheme, SectionWriter, Step,
     StreamKey, Then,
 };
-use crate::http::h1::encode::{LocalResponse, Persist};
+use crate::http::h1::encode::{DownstreamResponse, LocalResponse, Persist};
 use crate::http::h1::{HeadLimits, RequestKind};
-use crate::http::head::Version;
+use crate::http::head::{ResponseHead, Version};
 use crate::limits::{H2_FRAME_BYTES, H2_SEND_BYTES};
 use crate::memory::{Buffer, BufferPool};
 
@@ -520,4 +520,38 @@ fn all_streams_end_with_their_connection() {
         assert!(stream.is_gone());
         assert_eq!(stream.reset_by_peer(), None);
     }
+}
+
+#[test]
+fn interim_responses_are_not_held_for_a_client_that_does_not_read() {
+    let mut rig = rig(10_000_000);
+    rig.opens(2, Then::End);
+    let other = &rig.streams[1].1;
+    let stream = &rig.streams[0].1;
+    puts_head(stream, 200);
+    let body = vec![b'x'; 2 * H2_SEND_BYTES];
+    let mut sending = pin!(stream.send(&body, None));
+    assert!(sending.as_mut().poll(&mut context()).is_pending());
+    let head = ResponseHead {
+        status: 103,
+        ..ResponseHead::default()
+    };
+    let hints = DownstreamResponse {
+        head: &head,
+        bytes: b"",
+        client: Version::Http2,
+        persist: Persist::Keep,
+        append: b"",
+    };
+    let informs = || other.send_interim(&hints, |_, _| false).expect("open");
+    let heads = |output: Option<Vec<u8>>| {
+        let found = frames(&output.expect("some output"));
+        found.iter().filter(|frame| frame.0 == "Headers").count()
+    };
+    (0..100).for_each(|_| informs());
+    let output = rig.session.take_output();
+    assert_eq!(heads(output), 1, "that of the first stream");
+    informs();
+    let output = rig.session.take_output();
+    assert_eq!(heads(output), 1, "there is room again");
 }
