@@ -196,6 +196,13 @@ impl<'a> Link<'a> {
     }
 }
 
+impl Drop for Link<'_> {
+    /// Streams do not wait for a driver that is gone, as after a panic.
+    fn drop(&mut self) {
+        self.session.end_streams(StreamEnd::Closed);
+    }
+}
+
 /// Passes an event to its stream, or to the connection's owner. Ranges are those of `input`.
 pub(super) fn pass(session: &Rc<Session>, event: Event, input: &[u8], owner: &mut impl Owner) {
     match event {
