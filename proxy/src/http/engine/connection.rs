@@ -103,7 +103,7 @@ pub struct Connection {
     closing: Closing,
     /// The last stream that the peer processes, once it has sent GOAWAY.
     peer_last: Option<u32>,
-    /// The same, until all streams above it were reported.
+    /// The same, then the last stream above it that was reported, until all were.
     unprocessed_above: Option<u32>,
     /// What is to be sent.
     output: Vec<u8>,

@@ -139,6 +139,8 @@ impl Connection {
             if !stream.is_closed() {
                 // Whatever else it sends on the stream is ignored: others go on.
                 stream.reset = Reset::Ours;
+                // The next search begins behind it.
+                self.unprocessed_above = Some(stream.id);
                 return Some(key);
             }
             position = position.saturating_add(1);

@@ -69,6 +69,21 @@ fn streams_above_the_last_of_a_goaway_are_unprocessed() {
 }
 
 #[test]
+fn the_search_for_unprocessed_streams_goes_on_where_it_was() {
+    let mut side = Side::client();
+    for _ in 0..3 {
+        side.open("GET", Then::End);
+    }
+    let bytes = go_away(1, Code::NO_ERROR);
+    let mut at = 0;
+    for above in [Some(1), Some(3), Some(5), None] {
+        let step = side.connection.receive(&bytes, &mut at, &mut side.decoded);
+        assert!(step.is_ok());
+        assert_eq!(side.connection.unprocessed_above, above);
+    }
+}
+
+#[test]
 fn a_refused_stream_is_unprocessed() {
     let mut side = Side::client();
     side.open("GET", Then::End);
