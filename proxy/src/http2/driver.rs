@@ -212,12 +212,22 @@ pub(super) fn pass(session: &Rc<Session>, event: Event, input: &[u8], owner: &mu
             rejected,
         } => owner.accept(session, key, then, rejected),
         Event::Interim { key } => session.pass_response(key, Then::More),
-        Event::Response { key, then } => session.pass_response(key, then),
+        Event::Response { key, then } => {
+            session.pass_response(key, then);
+            open_others(session, then);
+        }
         Event::Data { key, range, then } => {
             session.pass_data(key, input.get(range).unwrap_or_default(), then);
+            open_others(session, then);
         }
-        Event::Trailers { key } => session.pass_trailers(key),
-        Event::Reset { key, cause } => session.pass_reset(key, cause),
+        Event::Trailers { key } => {
+            session.pass_trailers(key);
+            open_others(session, Then::End);
+        }
+        Event::Reset { key, cause } => {
+            session.pass_reset(key, cause);
+            open_others(session, Then::End);
+        }
         Event::Writable { key } => session.pass_window(key),
         Event::Settings => {
             owner.on_settings();
@@ -228,5 +238,12 @@ pub(super) fn pass(session: &Rc<Session>, event: Event, input: &[u8], owner: &mu
             session.end_unopened();
         }
         Event::Pong => {}
+    }
+}
+
+/// A stream that has ended leaves its place to one that waits to be opened.
+fn open_others(session: &Session, then: Then) {
+    if then == Then::End {
+        session.open_waiting();
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Session {
     is_shared: Cell<bool>,
     /// Streams that wait until the peer allows another one.
     opening: RefCell<VecDeque<Rc<StreamState>>>,
+    /// Number of those that may open now and have not done so.
+    allowed: Cell<usize>,
     /// Number of streams that have a user, also of those that are to be opened.
     users: Cell<u32>,
     /// Whether the connection has ended for its streams.
@@ -58,6 +60,7 @@ impl Session {
             waiting: RefCell::default(),
             is_shared: Cell::new(false),
             opening: RefCell::default(),
+            allowed: Cell::new(0),
             users: Cell::new(0),
             is_over: Cell::new(false),
             is_pressed: Cell::new(false),
@@ -272,15 +275,21 @@ impl Session {
             return;
         }
         let connection = self.connection.borrow();
-        let mut room = connection
-            .stream_limit()
-            .saturating_sub(connection.streams());
+        let mut room = connection.room().saturating_sub(self.allowed.get());
         while room > 0
             && let Some(state) = opening.pop_front()
         {
             room = room.saturating_sub(1);
             state.opening.set(SendTurn::Now);
+            self.allowed.set(self.allowed.get().saturating_add(1));
             state.wake();
+        }
+    }
+
+    /// A stream uses or gives up its turn to open, if it has it.
+    fn end_opening_turn(&self, state: &StreamState, next: SendTurn) {
+        if state.opening.replace(next) == SendTurn::Now {
+            self.allowed.set(self.allowed.get().saturating_sub(1));
         }
     }
 
@@ -385,8 +394,9 @@ impl Session {
         }
         let mut opening = self.opening.borrow_mut();
         let has_room = connection.has_room();
+        let is_first = opening.is_empty() && connection.room() > self.allowed.get();
         match state.opening.get() {
-            SendTurn::Free if has_room && opening.is_empty() => {}
+            SendTurn::Free if has_room && is_first => {}
             SendTurn::Now if has_room => {}
             SendTurn::Waiting => return Poll::Pending,
             SendTurn::Free => {
@@ -396,7 +406,7 @@ impl Session {
             }
             // Others have taken the room: it keeps its place.
             SendTurn::Now => {
-                state.opening.set(SendTurn::Waiting);
+                self.end_opening_turn(state, SendTurn::Waiting);
                 opening.push_front(Rc::clone(state));
                 return Poll::Pending;
             }
@@ -419,6 +429,7 @@ impl Session {
     ) -> Result<(), StreamGone> {
         let opened = self.writer().open(kind, then, |writer| head.write(writer));
         self.memory.put_head(head);
+        self.end_opening_turn(state, SendTurn::Free);
         state.set_key(opened.ok_or(StreamGone)?);
         self.register(state);
         self.wake_driver();
@@ -573,6 +584,7 @@ impl Session {
             let mut opening = self.opening.borrow_mut();
             opening.retain(|other| !Rc::ptr_eq(other, state));
         }
+        self.end_opening_turn(state, SendTurn::Free);
         if let Some(entry) = self.streams.borrow_mut().get_mut(state.key().place())
             && entry.as_ref().is_some_and(|entry| Rc::ptr_eq(entry, state))
         {

@@ -127,6 +127,12 @@ impl Streams {
         self.ids.len()
     }
 
+    /// Number of those that have not ended.
+    pub(super) fn open(&self) -> usize {
+        let streams = self.places.iter().filter_map(|place| place.stream.as_ref());
+        streams.filter(|stream| !stream.is_closed()).count()
+    }
+
     /// Adds a stream with a higher identifier than all before.
     pub(super) fn add(&mut self, stream: Stream) -> StreamKey {
         debug_assert!(self.ids.back().is_none_or(|(last, _)| *last < stream.id));

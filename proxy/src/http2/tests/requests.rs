@@ -283,3 +283,16 @@ fn a_request_that_waits_for_the_output_ends_with_its_connection() {
     let none = head(&stream);
     assert!(matches!(none, Poll::Ready(Err(NoHead::Ended(StreamEnd::Unsent)))));
 }
+
+#[test]
+fn a_stream_that_has_ended_leaves_its_place_before_it_is_released() {
+    let mut rig = rig(1);
+    let [one, other] = [rig.request(), rig.request()];
+    assert_eq!((sent(&one), sent(&other)), (Some(true), None));
+    rig.exchange();
+    rig.responds(0);
+    assert_eq!(sent(&other), Some(true));
+    rig.exchange();
+    assert_eq!(rig.keys.len(), 2);
+    assert!(head(&one).is_ready());
+}

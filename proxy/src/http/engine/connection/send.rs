@@ -31,7 +31,19 @@ impl Connection {
     /// Whether another stream can be opened now: the peer allows it.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.opens_streams() && self.streams.len() < self.stream_limit()
+        self.opens_streams() && self.room() > 0
+    }
+
+    /// Number of further streams that the peer allows now. Those that have ended do not count (RFC 9113
+    /// section 5.1.2), although their users may not have released them.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        let limit = self.stream_limit();
+        match limit.saturating_sub(self.streams.len()) {
+            // Only a full connection is worth a look at all of its streams.
+            0 => limit.saturating_sub(self.streams.open()),
+            room => room,
+        }
     }
 
     /// The most streams that the peer allows at once.
