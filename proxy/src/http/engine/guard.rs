@@ -95,8 +95,8 @@ impl Rate {
 /// Whether a reset stream had been answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Its response was sent as a whole: the reset wastes no work.
-    Complete,
+    /// Its response had begun. Clients of calls that stream end them so, all of them.
+    Begun,
     Missing,
 }
 

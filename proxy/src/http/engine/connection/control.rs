@@ -191,12 +191,12 @@ impl Connection {
             if is_idle {
                 return Err(Violation::IdleStream.into());
             }
-            self.guard.reset(Answer::Complete, self.now)?;
+            self.guard.reset(Answer::Begun, self.now)?;
             return Ok(None);
         };
         let was_closed = stream.is_closed();
-        let answer = if was_closed || stream.sending == Half::Ended {
-            Answer::Complete
+        let answer = if was_closed || stream.sending != Half::Head {
+            Answer::Begun
         } else {
             Answer::Missing
         };

@@ -33,7 +33,7 @@ fn each_kind_of_frame_has_its_limit() {
     assert_eq!(pings, (H2_PINGS_PER_SECOND.into(), Abuse::Pings));
     let settings = accepted(|| g.settings(1, START));
     assert_eq!(settings, (H2_SETTINGS_PER_SECOND.into(), Abuse::Settings));
-    let resets = accepted(|| g.reset(Answer::Complete, START));
+    let resets = accepted(|| g.reset(Answer::Begun, START));
     assert_eq!(resets, (H2_RESETS_PER_SECOND.into(), Abuse::Resets));
     let continuations = accepted(|| g.continuation());
     assert_eq!(
@@ -99,7 +99,7 @@ fn accepted_with_resets(cut_short: u32) -> u32 {
         let answer = if nth % 100 < cut_short {
             Answer::Missing
         } else {
-            Answer::Complete
+            Answer::Begun
         };
         assert_eq!(guard.reset(answer, now), Ok(()));
     }

@@ -119,6 +119,24 @@ fn slow_resets_of_unanswered_streams_are_abuse() {
 }
 
 #[test]
+fn responses_that_their_client_ends_are_not_premature_resets() {
+    let mut side = Side::server();
+    for nth in 0..2 * H2_SAMPLE {
+        let stream = 2 * nth + 1;
+        side.now += Duration::from_millis(20);
+        side.connection.begin_turn(side.now);
+        side.feed(&get(stream)).expect("a request");
+        let key = side.key(stream);
+        let responded = side.connection.respond(key, Then::More, status);
+        assert_eq!(responded, Ok(()));
+        let cancel = frame(Kind::Reset, 0, stream, &[0, 0, 0, 8]);
+        side.feed(&cancel).expect("the end of a call");
+        side.connection.release(key);
+        side.sent();
+    }
+}
+
+#[test]
 fn resets_that_the_peer_causes_are_limited() {
     let mut side = Side::server();
     let (count, error) = accepted(&mut side, |count| {
