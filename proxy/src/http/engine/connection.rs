@@ -425,10 +425,14 @@ impl Connection {
         self.write_reset(id, code);
     }
 
-    /// Writes `RST_STREAM`, and counts it.
     fn write_reset(&mut self, id: u32, code: Code) {
         self.write_control(|out| frame::write_reset(out, id, code));
-        if let Err(abuse) = self.guard.own_reset(code) {
+    }
+
+    /// Counts a reset that the peer's frames have caused. Others are not its fault, as that of a response
+    /// whose endpoint failed.
+    fn count_reset(&mut self) {
+        if let Err(abuse) = self.guard.own_reset() {
             self.abuse = Some(abuse);
         }
     }

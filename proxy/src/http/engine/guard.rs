@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use super::error::Code;
 use crate::limits::{
     H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_PER_STREAM, H2_LOCAL_RESETS,
     H2_PINGS_PER_SECOND, H2_RESETS_PER_SECOND, H2_SAMPLE, H2_SETTINGS_PER_FRAME,
@@ -199,9 +198,9 @@ impl Guard {
         self.data_since_ping = true;
     }
 
-    /// We have reset a stream. `NO_ERROR` is how an early response ends its request (RFC 9113 section 8.1).
-    pub(super) fn own_reset(&mut self, code: Code) -> Result<(), Abuse> {
-        if self.peer == Peer::Server || code == Code::NO_ERROR {
+    /// We have reset a stream for an error of the peer.
+    pub(super) fn own_reset(&mut self) -> Result<(), Abuse> {
+        if self.peer == Peer::Server {
             return Ok(());
         }
         self.own_resets = self.own_resets.saturating_add(1);

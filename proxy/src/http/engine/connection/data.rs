@@ -61,6 +61,7 @@ impl Connection {
         self.return_to_connection(head.length);
         if !self.ignores(head.stream) {
             self.write_reset(head.stream, Code::STREAM_CLOSED);
+            self.count_reset();
             self.remember_reset(head.stream);
         }
         Ok(())

@@ -159,6 +159,7 @@ impl Connection {
     /// Resets a stream that gets no record.
     fn turn_down(&mut self, id: u32, code: Code) -> Option<Event> {
         self.write_reset(id, code);
+        self.count_reset();
         self.remember_reset(id);
         None
     }
@@ -284,6 +285,7 @@ impl Connection {
     /// Resets a stream whose message is malformed (section 8.1.1).
     pub(super) fn malformed(&mut self, key: StreamKey, cause: Malformed) -> Event {
         self.reset_stream(key, Code::PROTOCOL_ERROR);
+        self.count_reset();
         let cause = ResetCause::Malformed(cause);
         Event::Reset { key, cause }
     }

@@ -148,6 +148,30 @@ fn resets_that_the_peer_causes_are_limited() {
 }
 
 #[test]
+fn resets_that_the_client_has_not_caused_are_not_counted() {
+    let mut side = Side::server();
+    for nth in 0..3 * H2_LOCAL_RESETS {
+        let stream = 2 * nth + 1;
+        side.feed(&post(stream)).expect("a request");
+        let key = side.key(stream);
+        match nth % 3 {
+            // Its endpoint failed.
+            0 => side.connection.reset(key, Code::INTERNAL_ERROR),
+            // It was answered before its end (RFC 9113 section 8.1).
+            1 => {
+                let responded = side.connection.respond(key, Then::End, status);
+                assert_eq!(responded, Ok(()));
+            }
+            // It is given up at a deadline of ours.
+            _ => {}
+        }
+        side.connection.release(key);
+        side.sent();
+    }
+    assert_eq!(side.feed(&get(100_001)).map(|events| events.len()), Ok(1));
+}
+
+#[test]
 fn data_of_streams_that_were_reset_long_ago_is_limited() {
     let mut side = Side::server();
     side.feed(&get(20_001)).expect("a request");
