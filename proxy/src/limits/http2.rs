@@ -41,9 +41,7 @@ pub const H2_SETTINGS_PER_SECOND: u32 = 50;
 /// CONTINUATION frames per head besides its last one: 5; the largest head fits into four in all
 /// (CVE-2024-27316).
 pub const H2_CONTINUATIONS: u32 = 5;
-/// Empty DATA frames without `END_STREAM` for each such sample of streams: 100.
-pub const H2_EMPTY_DATA: u32 = 100;
-/// Unprompted `WINDOW_UPDATE` and PRIORITY frames, each: 100.
+/// Unprompted `WINDOW_UPDATE`, PRIORITY and empty DATA frames without `END_STREAM`, each: 100.
 pub const H2_FREE_FRAMES: u64 = 100;
 /// Further ones for each stream, and `WINDOW_UPDATE` for each DATA frame sent: 10; peers that
 /// update every 4 KiB need 8.

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::limits::{
-    H2_CONTINUATIONS, H2_EMPTY_DATA, H2_FREE_FRAMES, H2_FREE_FRAMES_PER_STREAM, H2_LOCAL_RESETS,
+    H2_CONTINUATIONS, H2_FREE_FRAMES, H2_FREE_FRAMES_PER_STREAM, H2_LOCAL_RESETS,
     H2_PINGS_PER_SECOND, H2_RESETS_PER_SECOND, H2_SAMPLE, H2_SETTINGS_PER_FRAME,
     H2_SETTINGS_PER_SECOND,
 };
@@ -56,7 +56,6 @@ pub(super) struct Guard {
     own_resets: u32,
     /// CONTINUATION frames of the current block, without its last one.
     continuations: u32,
-    /// Empty DATA frames in the current sample.
     empty_data: u32,
     window_updates: u64,
     priorities: u64,
@@ -121,7 +120,7 @@ impl Guard {
     }
 
     /// A stream was opened, by either side. A connection carries any number of them, so its peer is judged
-    /// by samples: of each, half may be reset by either side, and the other counts start over with it.
+    /// by samples: of each, half may be reset by either side.
     pub(super) fn opened(&mut self) -> Result<(), Abuse> {
         self.streams = self.streams.saturating_add(1);
         self.sampled = self.sampled.saturating_add(1);
@@ -129,7 +128,6 @@ impl Guard {
             return Ok(());
         }
         self.sampled = 0;
-        self.empty_data = 0;
         let cut_short = std::mem::take(&mut self.cut_short);
         let own_resets = std::mem::take(&mut self.own_resets);
         within(cut_short < H2_SAMPLE / 2, Abuse::PrematureResets)?;
@@ -150,7 +148,8 @@ impl Guard {
     /// DATA without bytes that does not end its stream.
     pub(super) fn empty_data(&mut self) -> Result<(), Abuse> {
         self.empty_data = self.empty_data.saturating_add(1);
-        within(self.empty_data <= H2_EMPTY_DATA, Abuse::EmptyData)
+        let allowed = budget(self.streams);
+        within(u64::from(self.empty_data) <= allowed, Abuse::EmptyData)
     }
 
     /// `RST_STREAM`. A server may refuse as many streams as it likes.
