@@ -119,8 +119,11 @@ impl<'a> Link<'a> {
             }
         };
         self.reader.buffer.consume(at);
-        let unread = self.reader.buffer.filled();
-        self.head = self.session.head_being_received(unread);
+        // While the kernel has the buffer, what is unread is as it was.
+        if !self.reader.is_waiting() {
+            let unread = self.reader.buffer.filled();
+            self.head = self.session.head_being_received(unread);
+        }
         turn
     }
 

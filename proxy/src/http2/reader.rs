@@ -107,6 +107,11 @@ impl<'a> Reader<'a> {
         self.was_polled = false;
     }
 
+    /// Whether it waits for the kernel, which has the buffer.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.operation.is_some()
+    }
+
     /// Restarts the timeout of the current read, if something else is awaited by now.
     pub(crate) fn end_turn(&mut self, awaited: Awaited) {
         if self.operation.is_some() && self.state != State::Parked {

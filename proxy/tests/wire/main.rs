@@ -39,6 +39,7 @@ mod h2_broken_off;
 mod h2_cases;
 mod h2_floods;
 mod h2_goaway;
+mod h2_late_heads;
 mod h2_liveness;
 mod h2_neighbours;
 mod h2_streams;
