@@ -170,6 +170,8 @@ impl<'a> Reader<'a> {
             Err(error) if error.raw_os_error() == Some(libc::ECANCELED) => {
                 self.on_read_timeout(awaited)
             }
+            // Over TLS, the end that the deadline makes is an error: a session ends with an alert.
+            Err(_) if self.deadline.expired() => Some(Arrival::Verdict(self.verdict())),
             Err(_) => {
                 self.state = State::Ended;
                 Some(Arrival::End)

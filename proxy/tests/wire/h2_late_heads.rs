@@ -2,10 +2,9 @@
 
 use std::net::TcpListener;
 
-use crate::support::frames::{
-    DATA, END_HEADERS, HEADERS, PING, Peer, frame, get,
-};
-use crate::support::{gateway, on_both_drivers};
+use crate::support::frames::{DATA, END_HEADERS, HEADERS, PING, Peer, frame, get};
+use crate::support::pki::authority;
+use crate::support::{gateway, into_tls, on_both_drivers, origin, tls};
 
 const NO_ERROR: u32 = 0;
 
@@ -32,5 +31,24 @@ on_both_drivers! {
         server.sends(frame(DATA, 0, stream, b"word"));
         assert_eq!(client.next_of(DATA).payload, b"word");
         assert_eq!(client.expects_goaway(), NO_ERROR);
+    }
+
+    fn a_late_head_over_tls_is_not_counted_as_cut_off_by_its_client(driver) {
+        let (ca, origin) = (authority("ca"), origin());
+        let gateway = gateway(driver)
+            .https("https", Some("a.test"), &[&ca.server(&["a.test"])])
+            .backend("origin", &[origin.address()])
+            .rule_of("https", "{backendRefs: [{@origin}]}")
+            .limits("headTimeout: 500ms")
+            .inspected()
+            .start();
+        let over = tls(&ca, "a.test").offers(&["h2"]);
+        let mut client = Peer::client(into_tls(gateway.https_address(), &over));
+        client.settles().sends(&get(1)[..20]);
+        assert_eq!(client.expects_goaway(), NO_ERROR);
+        let metrics = gateway.client_of("metrics").gets("/metrics").expects(200).text();
+        let is_cut_off = |line: &&str| line.starts_with("gateway_http2_errors_total") && line.contains("truncated");
+        let line = metrics.lines().find(is_cut_off);
+        assert!(line.is_some_and(|line| line.ends_with(" 0")), "{line:?}");
     }
 }
