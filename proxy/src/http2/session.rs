@@ -246,13 +246,18 @@ impl Session {
         }
     }
 
-    /// Ends all streams, since the connection has ended.
+    /// Ends all streams, since the connection has ended. Requests that are still in the output are not sent.
     pub(crate) fn end_streams(&self, why: StreamEnd) {
         if self.is_over.replace(true) {
             return;
         }
-        let streams = self.streams.borrow();
-        streams.iter().flatten().for_each(|state| state.end(why));
+        let mut connection = self.connection.borrow_mut();
+        for state in self.streams.borrow().iter().flatten() {
+            let is_unsent = connection.is_unsent(state.key());
+            state.end(if is_unsent { StreamEnd::Unsent } else { why });
+        }
+        connection.drop_unsent();
+        drop(connection);
         self.end_unopened();
         // Requests that wait for the output before they are opened are in neither list.
         for state in self.waiting.take() {

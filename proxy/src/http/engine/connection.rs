@@ -109,6 +109,8 @@ pub struct Connection {
     output: Vec<u8>,
     /// Bytes of it that only the peer's frames have caused.
     control_bytes: usize,
+    /// The first stream of ours whose head is in the output.
+    unsent_from: Option<u32>,
     /// A limit that was exceeded while something was sent.
     abuse: Option<Abuse>,
 }
@@ -174,6 +176,7 @@ impl Connection {
             unprocessed_above: None,
             output: Vec::new(),
             control_bytes: 0,
+            unsent_from: None,
             abuse: None,
         };
         connection.write_preface();
@@ -384,6 +387,22 @@ impl Connection {
     /// The output was taken: the peer may cause more.
     pub fn output_taken(&mut self) {
         self.control_bytes = 0;
+        self.unsent_from = None;
+    }
+
+    /// Whether the head of this stream of ours is in the output, as everything of it then is.
+    #[must_use]
+    pub fn is_unsent(&self, key: StreamKey) -> bool {
+        let stream = self.streams.get(key).zip(self.unsent_from);
+        stream.is_some_and(|(stream, first)| stream.id >= first)
+    }
+
+    /// Drops the output of a connection that has ended, if streams were opened in it: they can be opened
+    /// elsewhere only if it is not sent.
+    pub fn drop_unsent(&mut self) {
+        if self.unsent_from.take().is_some() {
+            self.output.clear();
+        }
     }
 
     /// Releases the memory of an idle connection, except for what the peer's table holds.

@@ -65,7 +65,7 @@ enum EndState {
 pub(crate) enum StreamEnd {
     /// It was reset.
     Reset(ResetCause),
-    /// It was never opened: its connection ended before.
+    /// Nothing of it was sent: its connection ended before.
     Unsent,
     /// Its connection was closed, or is broken.
     Closed,

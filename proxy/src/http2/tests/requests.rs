@@ -281,7 +281,10 @@ fn a_request_that_waits_for_the_output_ends_with_its_connection() {
     assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
     assert!(matches!(sending.poll(&mut context), Poll::Ready(Err(_))));
     let none = head(&stream);
-    assert!(matches!(none, Poll::Ready(Err(NoHead::Ended(StreamEnd::Unsent)))));
+    assert!(matches!(
+        none,
+        Poll::Ready(Err(NoHead::Ended(StreamEnd::Unsent)))
+    ));
 }
 
 #[test]
@@ -295,4 +298,23 @@ fn a_stream_that_has_ended_leaves_its_place_before_it_is_released() {
     rig.exchange();
     assert_eq!(rig.keys.len(), 2);
     assert!(head(&one).is_ready());
+}
+
+#[test]
+fn a_request_in_the_output_is_not_sent_when_its_connection_ends() {
+    let mut rig = rig(100);
+    let [one, other] = [rig.request(), rig.request()];
+    assert_eq!(sent(&one), Some(true));
+    rig.exchange();
+    assert_eq!(sent(&other), Some(true));
+    rig.session.end_streams(StreamEnd::Closed);
+    let end = |stream| match head(stream) {
+        Poll::Ready(Err(NoHead::Ended(end))) => end,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        (end(&one), end(&other)),
+        (StreamEnd::Closed, StreamEnd::Unsent)
+    );
+    assert_eq!(rig.session.take_output(), None);
 }

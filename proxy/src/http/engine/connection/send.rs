@@ -72,6 +72,7 @@ impl Connection {
         stream.request = request;
         stream.sending = after(then);
         let key = self.streams.add(stream);
+        self.unsent_from.get_or_insert(id);
         self.write_section(id, then, write);
         // As the client, we count only what allows the server to update windows.
         let counted = self.guard.opened();
