@@ -196,16 +196,25 @@ impl<'a> Reader<'a> {
             let has_expired = self.deadline.expired();
             return has_expired.then_some(Arrival::Verdict(Verdict::Idle));
         }
-        match self.phase_of(awaited) {
-            Phase::Awaited(Awaited::Anything) => {
+        let phase = self.phase_of(awaited);
+        if self.phase != Some(phase) {
+            // Something else is awaited since the timeout, as by a new stream.
+            self.phase = None;
+            return None;
+        }
+        match (phase, self.pace.parks) {
+            (Phase::Awaited(Awaited::Anything), BufferParking::No) => {
+                Some(Arrival::Verdict(Verdict::Idle))
+            }
+            (Phase::Awaited(Awaited::Anything), BufferParking::Yes) => {
                 self.operation = Some(self.park());
                 Some(Arrival::Parked)
             }
-            Phase::Awaited(Awaited::Streams) => {
+            (Phase::Awaited(Awaited::Streams), _) => {
                 self.state = State::Pinged;
                 Some(Arrival::PingDue)
             }
-            Phase::Awaited(Awaited::Head(_)) | Phase::Pinged | Phase::WithinFrame => {
+            (Phase::Awaited(Awaited::Head(_)) | Phase::Pinged | Phase::WithinFrame, _) => {
                 self.phase = None;
                 None
             }
@@ -243,9 +252,11 @@ impl<'a> Reader<'a> {
             (Phase::Awaited(Awaited::Anything), BufferParking::Yes) => {
                 (Some(PARK_AFTER), Expiry::CancelRead)
             }
-            (Phase::WithinFrame, _) | (Phase::Awaited(Awaited::Anything), BufferParking::No) => {
-                (self.pace.idle, Expiry::StopReading)
+            // A stream may be opened until its driver sees the timeout: the connection stays usable.
+            (Phase::Awaited(Awaited::Anything), BufferParking::No) => {
+                (self.pace.idle, Expiry::CancelRead)
             }
+            (Phase::WithinFrame, _) => (self.pace.idle, Expiry::StopReading),
         };
         self.deadline.arm(after, expiry);
     }
