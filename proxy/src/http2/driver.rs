@@ -103,11 +103,14 @@ impl<'a> Link<'a> {
 
     /// Processes the received bytes, up to a part of a frame.
     fn process(&mut self, owner: &mut impl Owner) -> Turn {
-        let mut at = 0;
+        let (mut at, mut is_quiet) = (0, None);
         let turn = loop {
             let input = self.reader.buffer.filled();
             match self.session.receive(input, &mut at) {
-                Ok(Step::Event(event)) => pass(&self.session, event, input, owner),
+                Ok(Step::Event(event)) => {
+                    is_quiet = quiet_after(&event).or(is_quiet);
+                    pass(&self.session, event, input, owner);
+                }
                 Ok(Step::NeedMore) => break Turn::Waits,
                 Ok(Step::NextTurn) => break Turn::Unfinished,
                 Ok(Step::OutputFull) => break Turn::OutputFull,
@@ -119,6 +122,9 @@ impl<'a> Link<'a> {
             }
         };
         self.reader.buffer.consume(at);
+        if let Some(is_quiet) = is_quiet {
+            self.reader.set_quiet(is_quiet);
+        }
         // While the kernel has the buffer, what is unread is as it was.
         if !self.reader.is_waiting() {
             let unread = self.reader.buffer.filled();
@@ -241,6 +247,22 @@ pub(super) fn pass(session: &Rc<Session>, event: Event, input: &[u8], owner: &mu
             session.end_unopened();
         }
         Event::Pong => {}
+    }
+}
+
+/// Whether the peer is quiet after an event: it has answered a PING, and no message of its goes on. `None` if
+/// it says neither.
+fn quiet_after(event: &Event) -> Option<bool> {
+    match event {
+        Event::Pong => Some(true),
+        Event::Request { .. }
+        | Event::Interim { .. }
+        | Event::Response { .. }
+        | Event::Data { .. }
+        | Event::Trailers { .. } => Some(false),
+        Event::Reset { .. } | Event::Writable { .. } | Event::Settings | Event::GoAway { .. } => {
+            None
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use crate::http2::pace::{BufferParking, Pace, Verdict};
 use crate::limits::{
-    H2_PING_AFTER, H2_PING_TIMEOUT, H2_READS_PER_POLL, LINGER_BYTES, LINGER_TIMEOUT, PARK_AFTER,
+    H2_PING_AFTER, H2_PING_AGAIN_AFTER, H2_PING_TIMEOUT, H2_READS_PER_POLL, LINGER_BYTES,
+    LINGER_TIMEOUT, PARK_AFTER,
 };
 use crate::memory::Buffer;
 use crate::net::Stream;
@@ -27,6 +28,8 @@ pub(crate) struct Reader<'a> {
     /// What the deadline was set for.
     phase: Option<Phase>,
     state: State,
+    /// Whether the peer has answered the last PING, and sent no message since.
+    is_quiet: bool,
     /// Whether the read was polled in this turn: it will not complete before the next one.
     was_polled: bool,
     /// Consecutive reads that completed without waiting.
@@ -98,6 +101,7 @@ impl<'a> Reader<'a> {
             operation: None,
             phase: None,
             state: State::Reading,
+            is_quiet: false,
             was_polled: false,
             at_once: 0,
         }
@@ -105,6 +109,11 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn begin_turn(&mut self) {
         self.was_polled = false;
+    }
+
+    /// Whether the last that the peer sent was the answer to a PING, and not a part of a message.
+    pub(crate) fn set_quiet(&mut self, is_quiet: bool) {
+        self.is_quiet = is_quiet;
     }
 
     /// Whether it waits for the kernel, which has the buffer.
@@ -247,6 +256,10 @@ impl<'a> Reader<'a> {
         self.phase = Some(phase);
         let (after, expiry) = match (phase, self.pace.parks) {
             (Phase::Awaited(Awaited::Head(_)), _) => (self.pace.head, Expiry::StopReading),
+            // Servers of gRPC end a connection with frequent PINGs.
+            (Phase::Awaited(Awaited::Streams), BufferParking::No) if self.is_quiet => {
+                (Some(H2_PING_AGAIN_AFTER), Expiry::CancelRead)
+            }
             (Phase::Awaited(Awaited::Streams), _) => (Some(H2_PING_AFTER), Expiry::CancelRead),
             (Phase::Pinged, _) => (Some(H2_PING_TIMEOUT), Expiry::StopReading),
             (Phase::Awaited(Awaited::Anything), BufferParking::Yes) => {

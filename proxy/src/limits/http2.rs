@@ -48,6 +48,9 @@ pub const H2_FREE_FRAMES: u64 = 100;
 pub const H2_FREE_FRAMES_PER_STREAM: u64 = 10;
 /// Silence after which a peer that owes bytes receives a PING: 30 s.
 pub const H2_PING_AFTER: Duration = Duration::from_secs(30);
+/// Silence after which an endpoint that has answered its last PING, and sent nothing since, receives another
+/// one: 305 s. Servers of gRPC allow one in 300 s between their messages, and end the connection otherwise.
+pub const H2_PING_AGAIN_AFTER: Duration = Duration::from_secs(305);
 /// Timeout for the response to that PING: 15 s.
 pub const H2_PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// Timeout for an endpoint's HTTP/2 preface, the rest of a head, and writes: 10 s.

@@ -8,7 +8,7 @@
 
 use std::net::TcpListener;
 
-use crate::support::frames::{ACK, HEADERS, PING, Peer, frame, get};
+use crate::support::frames::{ACK, END_HEADERS, HEADERS, PING, Peer, block, frame, get};
 use crate::support::{Gateway, GatewayBuilder, Reply, gateway, on_both_drivers, origin};
 
 const NO_ERROR: u32 = 0;
@@ -39,12 +39,26 @@ on_both_drivers! {
         let mut client = gateway.client();
         client.gets("/");
         let mut peer = Peer::server(&listener);
-        peer.settles().next_of(HEADERS);
+        peer.settles();
+        let stream = peer.next_of(HEADERS).stream;
         for _ in 0..2 {
             skip_time(&gateway);
             acknowledge_ping(&mut peer);
+            // Without a message in between, servers of gRPC allow one PING in five minutes.
+            let early_hints = block(&[(":status", "103")]);
+            peer.sends(frame(HEADERS, END_HEADERS, stream, &early_hints))
+                .sends(frame(PING, 0, 0, b"after it"));
+            peer.next_of(PING);
+            assert_eq!(client.reads_head().status(), 103);
         }
         skip_time(&gateway);
+        acknowledge_ping(&mut peer);
+        skip_time(&gateway);
+        peer.sends(frame(PING, 0, 0, b"none yet"));
+        assert_eq!(peer.next_of(PING).payload, b"none yet");
+        for _ in 0..9 {
+            skip_time(&gateway);
+        }
         peer.next_of(PING);
         skip_time(&gateway);
         client.expects(502);

@@ -40,6 +40,8 @@ pub(super) async fn drive(driven: Driven, connection: Box<Connection>) {
         return;
     };
     let shard = &driven.shard;
+    // PINGs are rare while it is silent.
+    connection.stream.cutoff().probe();
     let writes = Deadline::new(shard, socket.fd());
     let memory = Rc::clone(&driven.memory);
     let session = Session::new(OPTIONS, memory, Rc::clone(&shard.buffers));
