@@ -202,9 +202,9 @@ mod tests {
             (&[1, 2][..], &["quiet/1", "quiet/2"][..]),
             (&[3], &["quiet/3"]),
         ] {
-            waiting
-                .iter()
-                .for_each(|it| pending.push(change("quiet", *it)));
+            for number in waiting {
+                pending.push(change("quiet", *number));
+            }
             assert!(pending.has_quiet(now));
             let taken = pending.take(now, Waited::LessForQuiet);
             assert_eq!(names(&taken), expected, "and none of the busy one");
@@ -231,7 +231,8 @@ mod tests {
         }
         pending.take(Instant::now(), Waited::UntilDue);
         pending.push(change("a", 1));
-        tokio::time::advance(QUIET - Duration::from_millis(1)).await;
+        let shortly_before = QUIET.saturating_sub(Duration::from_millis(1));
+        tokio::time::advance(shortly_before).await;
         assert!(!pending.has_quiet(Instant::now()));
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(pending.has_quiet(Instant::now()));

@@ -184,8 +184,7 @@ impl Case {
             });
             let framing: Vec<&str> = framing.collect();
             match framing[..] {
-                [] => true,
-                ["Transfer-Encoding: chunked"] => true,
+                [] | ["Transfer-Encoding: chunked"] => true,
                 [line] => line.strip_prefix("Content-Length: ").is_some_and(|length| {
                     !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit())
                 }),
@@ -230,12 +229,14 @@ fn guardian() -> PathBuf {
         .to_owned()
 }
 
+/// The sources of gunicorn, as the index of packages names them.
+const RELEASE: &str = "gunicorn-27.0.1";
+
 /// The folder of gunicorn's sources, which have the cases of its parser.
 #[track_caller]
 fn gunicorn(python: &Path) -> PathBuf {
     static MAKING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = MAKING.lock();
-    const RELEASE: &str = "gunicorn-27.0.1";
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gunicorn");
     if !folder.join(RELEASE).exists() {
         std::fs::create_dir_all(&folder).expect("a folder of ours");

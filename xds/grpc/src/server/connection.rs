@@ -204,7 +204,7 @@ mod tests {
     /// As by a replica that hears the API server again: proxies that have not left by then stay.
     #[tokio::test(start_paused = true)]
     async fn a_connection_stays_if_it_is_sent_away_no_longer() {
-        let longest = Duration::from_secs(3600);
+        let longest = Duration::from_hours(1);
         let (sends_away, receiver) = watch::channel(false);
         let mut leaves = pin!(is_sent_away(receiver, longest));
         let mut poll = || {
