@@ -147,18 +147,18 @@ const TESTS: &[Test] = tests! {
     Controller bad_input::names_of_253_characters_are_supported,
     Controller bad_input::another_writer_replacing_our_status_causes_few_writes,
     Controller bad_input::unselected_namespaces_are_ignored,
-    Controller crowds::a_thousand_misspelt_gateways_delay_no_other,
-    Controller crowds::a_thousand_invalid_policies_delay_no_gateway,
     Controller crowds::a_full_gateway_says_so_and_its_proxies_reconnect,
-    Controller hostile::a_quiet_tenant_does_not_notice_a_hostile_one,
 };
 
-/// Tests that take minutes each.
+/// Tests that take minutes each, or measure times, which needs a machine that does nothing else.
 const LONG_TESTS: &[Test] = tests! {
     Controller long::the_api_server_is_unavailable_for_minutes,
     Controller long::the_network_is_cut_for_minutes,
     Controller long::routes_change_a_thousand_times,
     Controller long::the_certificate_authority_is_replaced,
+    Controller crowds::a_thousand_misspelt_gateways_delay_no_other,
+    Controller crowds::a_thousand_invalid_policies_delay_no_gateway,
+    Controller hostile::a_quiet_tenant_does_not_notice_a_hostile_one,
     Controller hostile::a_quiet_tenant_does_not_notice_a_hostile_one_for_half_an_hour,
     Controller long::ten_thousand_broken_routes_do_not_delay_other_gateways,
     Keycloak idp::keycloak_users_are_distinguished_by_their_group,
