@@ -1,10 +1,10 @@
 //! HTTP/2 connections over the shards' sockets, on the engine of [`crate::http::engine`]: of clients, and to
 //! endpoints.
 //!
-//! A [`Session`] is the connection as its driver and its streams share it. The driver reads (`reader`),
+//! A `Session` is the connection as its driver and its streams share it. The driver reads (`reader`),
 //! passes events to the streams, and sends what all of them have written, once per turn (`outbox`); what
-//! drivers of both roles have in common is a [`Link`]. A [`Stream`] is one exchange, owned by its task.
-//! `pace` defines timeouts. [`Memory`] is shared by the connections of a shard.
+//! drivers of both roles have in common is a `Link`. A `Stream` is one exchange, owned by its task.
+//! `pace` defines timeouts. `Memory` is shared by the connections of a shard.
 
 // Peers cannot cause a panic: no indexing, no overflowing arithmetic.
 #![cfg_attr(
