@@ -1,6 +1,7 @@
 //! What the drivers of connections have in common: a turn, in which everything that has arrived is
 //! processed, and everything that was written is sent.
 
+use std::io::{self, ErrorKind};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -42,6 +43,10 @@ pub(crate) trait Owner {
 
     /// The peer ends the connection with the last of its streams.
     fn on_go_away(&mut self);
+
+    /// The peer has closed the connection, and accepts nothing more. Returns whether what it sent before is still
+    /// to be read.
+    fn on_send_failure(&mut self) -> bool;
 
     /// The peer has violated the protocol or a limit, which has ended the connection.
     fn on_error(&mut self, error: ConnectionError);
@@ -179,17 +184,32 @@ impl<'a> Link<'a> {
         }
     }
 
+    /// Whether reading goes on although the peer accepts no more: what it sent before it closed the connection may
+    /// be the responses to its streams (RFC 9113 section 8.1), and its end follows them.
+    fn reads_on(&self, error: &io::Error, owner: &mut impl Owner) -> bool {
+        let closed_by_peer = matches!(
+            error.kind(),
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+        );
+        if self.is_over || !closed_by_peer || !owner.on_send_failure() {
+            return false;
+        }
+        self.session.end_unopened();
+        self.session.users() > 0
+    }
+
     /// Ends a turn: sends what was written. Ready when the connection has ended.
     pub(crate) fn poll_end_turn(
         &mut self,
         context: &mut Context<'_>,
         turn: Turn,
         turns: &Turns,
+        owner: &mut impl Owner,
     ) -> Poll<()> {
         let flushed = self.outbox.poll_flush(context, &self.session);
-        let has_ended = match flushed {
+        let has_ended = match &flushed {
             Poll::Ready(Ok(())) => self.is_over || self.session.is_finished(),
-            Poll::Ready(Err(_)) => true,
+            Poll::Ready(Err(error)) => !self.reads_on(error, owner),
             Poll::Pending => false,
         };
         if has_ended {

@@ -48,6 +48,8 @@ impl<'a> Outbox<'a> {
     ) -> Poll<io::Result<()>> {
         loop {
             if let Some(kind) = self.failed {
+                // Whoever waits for room in the output does not wait for a peer that takes nothing.
+                drop(session.take_output());
                 return Poll::Ready(Err(kind.into()));
             }
             if let Some(operation) = &mut self.operation {

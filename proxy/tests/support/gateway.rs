@@ -26,6 +26,9 @@ pub(crate) enum Signal {
     Int,
     /// The signal that makes other servers reload.
     Hup,
+    /// Stops the process, until [`Signal::Continue`].
+    Stop,
+    Continue,
 }
 
 /// A running gateway; stopped when dropped, and it must have been alive until then.
@@ -256,8 +259,10 @@ impl Gateway {
             Signal::Term => "-TERM",
             Signal::Int => "-INT",
             Signal::Hup => "-HUP",
+            Signal::Stop => "-STOP",
+            Signal::Continue => "-CONT",
         };
-        self.may_have_ended |= !matches!(signal, Signal::Hup);
+        self.may_have_ended |= matches!(signal, Signal::Term | Signal::Int);
         let sent = Command::new("kill")
             .args([name, &self.child.id().to_string()])
             .status();
@@ -265,6 +270,26 @@ impl Gateway {
             sent.is_ok_and(|status| status.success()),
             "cannot signal the gateway"
         );
+        if matches!(signal, Signal::Stop) {
+            self.waits_until_stopped();
+        }
+    }
+
+    /// A signal is delivered some time after it was sent.
+    fn waits_until_stopped(&self) {
+        let path = format!("/proc/{}/stat", self.child.id());
+        let deadline = Instant::now() + TIMEOUT;
+        let is_stopped = || {
+            let stat = std::fs::read_to_string(&path).expect("our own child");
+            // After the name, which is in parentheses.
+            stat.rsplit(") ")
+                .next()
+                .is_some_and(|rest| rest.starts_with('T'))
+        };
+        while !is_stopped() {
+            assert!(Instant::now() < deadline, "the gateway does not stop");
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
     }
 
     /// Waits until the process ends by itself.

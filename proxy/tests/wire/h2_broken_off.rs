@@ -4,9 +4,12 @@
 use std::net::TcpListener;
 
 use crate::support::frames::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM, frame, post,
+    DATA, END_HEADERS, END_STREAM, HEADERS, Peer, RST_STREAM, WINDOW_UPDATE, before_frames, frame,
+    post,
 };
-use crate::support::{Driver, Gateway, gateway, on_both_drivers, origin};
+use crate::support::{
+    Driver, Gateway, MAX_IN_FLIGHT, Signal, gateway, on_both_drivers, origin, pattern, same_bytes,
+};
 
 /// The block of a response with status 200.
 const OK: &[u8] = &[0x88];
@@ -74,5 +77,31 @@ on_both_drivers! {
             }
         };
         assert_eq!((end.kind, end.stream), (RST_STREAM, 1), "{end:?}");
+    }
+
+    fn a_response_before_a_reset_is_complete_although_the_request_cannot_be_sent(driver) {
+        const MOST: [u8; 4] = 0x7fff_ffff_u32.to_be_bytes();
+        let (listener, mut gateway) = before_frames(driver);
+        let mut client = gateway.client();
+        client.sends("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n");
+        // SETTINGS_INITIAL_WINDOW_SIZE, and the window of the connection.
+        let window = [&[0, 4][..], &MOST].concat();
+        let mut server = Peer::server_with_settings(&listener, &window);
+        server.sends(frame(WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes()));
+        let stream = server.next_of(HEADERS).stream;
+        // What the gateway sends is in progress, since nobody reads it.
+        client.sends_until_full(usize::try_from(MAX_IN_FLIGHT).expect("64 bits"));
+        gateway.signal(Signal::Stop);
+        let body = pattern(60_000);
+        server.sends(frame(HEADERS, END_HEADERS, stream, OK));
+        for part in body.chunks(15_000) {
+            server.sends(frame(DATA, 0, stream, part));
+        }
+        server.sends(frame(DATA, END_STREAM, stream, b""));
+        // Unread bytes make it a reset.
+        drop(server);
+        gateway.signal(Signal::Continue);
+        let response = client.expects(200);
+        same_bytes(&response.body, &body);
     }
 }

@@ -120,7 +120,8 @@ impl Serving<'_> {
         if self.is_leaving && !link.is_over() && link.session.users() == 0 {
             link.end();
         }
-        link.poll_end_turn(context, turn, &self.shard.turns)
+        let shard = self.shard;
+        link.poll_end_turn(context, turn, &shard.turns, self)
     }
 
     /// Starts tasks for requests, up to a limit. Returns whether more are left.
@@ -202,6 +203,11 @@ impl Owner for Serving<'_> {
 
     fn on_go_away(&mut self) {
         self.is_leaving = true;
+    }
+
+    /// Nobody would receive the responses.
+    fn on_send_failure(&mut self) -> bool {
+        false
     }
 
     fn on_error(&mut self, error: ConnectionError) {

@@ -398,11 +398,17 @@ impl Connection {
     }
 
     /// Drops the output of a connection that has ended, if streams were opened in it: they can be opened
-    /// elsewhere only if it is not sent.
+    /// elsewhere only if it is not sent. The GOAWAY at its end stays, so that the peer learns why.
     pub fn drop_unsent(&mut self) {
-        if self.unsent_from.take().is_some() {
-            self.output.clear();
+        if self.unsent_from.take().is_none() {
+            return;
         }
+        let kept = match self.closing {
+            Closing::Failed => frame::GO_AWAY_BYTES,
+            Closing::No | Closing::Announced | Closing::Final { .. } => 0,
+        };
+        let dropped = self.output.len().saturating_sub(kept);
+        self.output.drain(..dropped);
     }
 
     /// Releases the memory of an idle connection, except for what the peer's table holds.

@@ -287,6 +287,9 @@ pub fn write_ping(out: &mut Vec<u8>, flags: u8, data: [u8; 8]) {
     out.extend_from_slice(&data);
 }
 
+/// Length of a whole GOAWAY without debug data.
+pub const GO_AWAY_BYTES: usize = FrameHead::BYTES + 8;
+
 /// Appends GOAWAY.
 pub fn write_go_away(out: &mut Vec<u8>, last: u32, code: Code) {
     write_head(out, Kind::GoAway, 0, 0, 8);

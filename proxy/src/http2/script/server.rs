@@ -44,7 +44,7 @@ pub(super) async fn serve(shard: Rc<Shard>, stream: Stream, reads: Rc<Deadline>)
     poll_fn(|context| {
         link.begin_turn(Duration::ZERO);
         let turn = link.receive(context, &mut echoes);
-        link.poll_end_turn(context, turn, &shard.turns)
+        link.poll_end_turn(context, turn, &shard.turns, &mut echoes)
     })
     .await;
     link.reader.linger().await;
@@ -69,6 +69,11 @@ impl Owner for Echoes {
 
     fn on_go_away(&mut self) {
         panic!("the client sends no GOAWAY");
+    }
+
+    /// The client may close before it has read everything.
+    fn on_send_failure(&mut self) -> bool {
+        false
     }
 
     fn on_error(&mut self, error: ConnectionError) {

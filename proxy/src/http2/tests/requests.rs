@@ -127,6 +127,10 @@ impl Owner for Nobody {
 
     fn on_go_away(&mut self) {}
 
+    fn on_send_failure(&mut self) -> bool {
+        panic!("nothing is sent over a socket");
+    }
+
     fn on_error(&mut self, error: ConnectionError) {
         panic!("{error}");
     }

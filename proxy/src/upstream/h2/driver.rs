@@ -105,7 +105,8 @@ impl Requests<'_> {
         {
             link.end();
         }
-        link.poll_end_turn(context, turn, &self.shard.turns)
+        let shard = self.shard;
+        link.poll_end_turn(context, turn, &shard.turns, self)
     }
 }
 
@@ -123,6 +124,12 @@ impl Owner for Requests<'_> {
 
     fn on_go_away(&mut self) {
         self.connection.close(FailureKind::ConnectFailed);
+    }
+
+    /// A server may respond before it has read a request, and close the connection.
+    fn on_send_failure(&mut self) -> bool {
+        self.connection.close(FailureKind::ConnectFailed);
+        true
     }
 
     fn on_error(&mut self, error: ConnectionError) {

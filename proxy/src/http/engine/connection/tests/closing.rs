@@ -42,6 +42,16 @@ fn a_drain_serves_what_is_on_the_way() {
 }
 
 #[test]
+fn requests_that_were_not_sent_are_dropped_and_the_goaway_behind_them_is_not() {
+    let mut side = Side::client();
+    let key = side.open("GET", Then::End);
+    side.connection.fail(Code::ENHANCE_YOUR_CALM);
+    assert!(side.connection.is_unsent(key));
+    side.connection.drop_unsent();
+    assert_eq!(side.sent(), ["goaway 0 ENHANCE_YOUR_CALM"]);
+}
+
+#[test]
 fn streams_above_the_last_of_a_goaway_are_unprocessed() {
     let mut side = Side::client();
     let keys: Vec<_> = (0..3).map(|_| side.open("GET", Then::End)).collect();
