@@ -109,8 +109,8 @@ pub(crate) struct OriginArgs {
 pub(crate) enum Protocol {
     /// HTTP/1.1 and WebSocket, on glommio
     Http1,
-    /// gRPC over HTTP/2 without TLS, on Tokio
-    Grpc,
+    /// HTTP/2 without TLS, also for gRPC, on Tokio
+    Http2,
 }
 
 /// Arguments of `bench relay`.

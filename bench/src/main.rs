@@ -56,6 +56,6 @@ fn origin(args: &OriginArgs) -> Result<()> {
     let ready = |address| print_line(&format!("listening on {address}"));
     match args.protocol {
         Protocol::Http1 => origin::server::serve(args.listen, ready),
-        Protocol::Grpc => origin::grpc::serve(args.listen, ready),
+        Protocol::Http2 => origin::http2::serve(args.listen, ready),
     }
 }

@@ -102,8 +102,8 @@ pub(crate) fn exchange(channel: &mut Channel, exchange: &LoadRequest) -> Result<
 pub(crate) fn request_once(target: LoadTarget<'_>) -> Result<usize> {
     let case = target.case;
     match case.front {
-        ClientProtocol::H2c => {
-            let body = grpc::fetch(target.address, &case.path())?;
+        ClientProtocol::H2c | ClientProtocol::H2Tls => {
+            let body = grpc::fetch(target.address, &case.path(), target.certificate)?;
             ensure!(
                 body == http1::body(case.load.bytes),
                 "wrong body over HTTP/2"

@@ -72,6 +72,8 @@ pub(crate) enum ClientProtocol {
     Tls,
     /// HTTP/2 without TLS, by prior knowledge.
     H2c,
+    /// HTTP/2 over TLS 1.3.
+    H2Tls,
     /// WebSocket upgraded from HTTP/1.1.
     WebSocket,
     /// gRPC over HTTP/2 without TLS.
@@ -283,7 +285,7 @@ impl Case {
 
     /// Whether clients speak TLS.
     pub(crate) fn encrypted(&self) -> bool {
-        self.front == ClientProtocol::Tls
+        matches!(self.front, ClientProtocol::Tls | ClientProtocol::H2Tls)
     }
 }
 
@@ -435,7 +437,7 @@ mod tests {
         let cases = read_folder(&folder).expect("parse");
         let mut ids: Vec<_> = cases.iter().map(|c| c.id.as_str()).collect();
         ids.dedup();
-        let all = "S1 S1r S2 S3 S4 S5 S6 S7 S8 S9 S10 S11 S12 S13 S14 S15 S16 S17";
+        let all = "S1 S1r S2 S3 S4 S5 S6 S7 S8 S9 S10 S11 S12 S13 S14 S15 S16 S17 S18";
         assert_eq!(ids.join(" "), all);
     }
 }

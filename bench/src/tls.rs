@@ -63,18 +63,30 @@ impl Certificate {
         Ok(Self { chain, key, bundle })
     }
 
+    /// Configuration of a client of HTTP/2 that trusts this certificate alone.
+    pub(crate) fn http2_client(&self) -> Result<Arc<ClientConfig>> {
+        let mut config = self.config()?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(Arc::new(config))
+    }
+
     /// Configuration of a TLS 1.3 client that trusts this certificate alone.
     pub(crate) fn client(&self, resume: bool) -> Result<Arc<ClientConfig>> {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(&self.chain)?)?;
-        let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let mut config = self.config()?;
         if !resume {
             config.resumption = Resumption::disabled();
         }
         Ok(Arc::new(config))
+    }
+
+    fn config(&self) -> Result<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(&self.chain)?)?;
+        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(config)
     }
 }
 

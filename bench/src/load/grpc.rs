@@ -8,15 +8,18 @@ use anyhow::{Context, Result, bail, ensure};
 use bytes::{Buf as _, Bytes, BytesMut};
 use h2::client::SendRequest;
 use http::Request;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
 
 use super::latency::{Collector, LatencyBasis};
 use super::target::LoadTarget;
 use super::turn::{Load, LoadResult, ResponseCount};
-use crate::origin::grpc::message;
 use crate::origin::http1;
+use crate::origin::http2::message;
+use crate::tls::{Certificate, NAME, server_name};
 
 /// The connections, driven by the calling thread while it is their turn.
 pub(super) struct Calls {
@@ -99,11 +102,19 @@ pub(crate) fn call_once(target: LoadTarget<'_>) -> Result<()> {
     })
 }
 
-/// The body of a GET over HTTP/2 in the clear.
-pub(crate) fn fetch(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
+/// The body of a GET over HTTP/2, over TLS where there is a certificate.
+pub(crate) fn fetch(
+    address: SocketAddr,
+    path: &str,
+    certificate: Option<&Certificate>,
+) -> Result<Vec<u8>> {
     runtime()?.block_on(async {
-        let mut client = connect(address).await?.ready().await?;
-        let request = Request::get(format!("http://{address}{path}")).body(())?;
+        let (client, scheme) = match certificate {
+            Some(certificate) => (connect_tls(address, certificate).await?, "https"),
+            None => (connect(address).await?, "http"),
+        };
+        let mut client = client.ready().await?;
+        let request = Request::get(format!("{scheme}://{NAME}{path}")).body(())?;
         let (answer, _) = client.send_request(request, true)?;
         let answer = answer.await?;
         ensure!(
@@ -131,6 +142,18 @@ fn runtime() -> Result<LocalRuntime> {
 async fn connect(address: SocketAddr) -> Result<SendRequest<Bytes>> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
+    shake_hands(stream).await
+}
+
+async fn connect_tls(address: SocketAddr, certificate: &Certificate) -> Result<SendRequest<Bytes>> {
+    let stream = TcpStream::connect(address).await?;
+    let connector = TlsConnector::from(certificate.http2_client()?);
+    shake_hands(connector.connect(server_name()?, stream).await?).await
+}
+
+async fn shake_hands(
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+) -> Result<SendRequest<Bytes>> {
     let (client, connection) = h2::client::handshake(stream).await?;
     // Its end shows in every stream it carried.
     tokio::task::spawn_local(async move { drop(connection.await) });
@@ -225,7 +248,7 @@ mod tests {
     #[test]
     fn unary_and_streaming_calls_are_echoed_by_our_origin() {
         let address = crate::net::free_address().expect("port");
-        std::thread::spawn(move || crate::origin::grpc::serve(address, |_| {}));
+        std::thread::spawn(move || crate::origin::http2::serve(address, |_| {}));
         while std::net::TcpStream::connect(address).is_err() {
             std::thread::yield_now();
         }
@@ -254,7 +277,7 @@ mod tests {
             assert!(account.requests > after_one);
             assert_eq!(account.requests % messages, 0);
         }
-        let stats = fetch(address, "/stats").expect("stats");
+        let stats = fetch(address, "/stats", None).expect("stats");
         assert!(String::from_utf8(stats).expect("text").contains("requests"));
     }
 }

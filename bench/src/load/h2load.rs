@@ -33,7 +33,13 @@ impl H2load {
         // Longer than any round.
         command.args(["-D", "24h"]);
         command.arg(format!("--log-file={}", log.display()));
-        command.arg(format!("http://{}{}", target.address, target.case.path()));
+        let scheme = if target.case.encrypted() {
+            "https"
+        } else {
+            "http"
+        };
+        let (address, path) = (target.address, target.case.path());
+        command.arg(format!("{scheme}://{address}{path}"));
         let process = External::start(command, target.folder)?;
         Ok(Self { process, log, load })
     }

@@ -1,7 +1,7 @@
 //! The origin behind the proxies: how it is started, and how its request counts are read.
 
-pub(crate) mod grpc;
 pub(crate) mod http1;
+pub(crate) mod http2;
 mod response;
 pub(crate) mod server;
 pub(crate) mod websocket;
@@ -102,7 +102,7 @@ impl Origin {
             requests: u64,
         }
         let text = match (self.upstream, self.kind) {
-            (Upstream::H2c, _) => String::from_utf8(fetch_h2c(self.address, "/stats")?)?,
+            (Upstream::H2c, _) => String::from_utf8(fetch_h2c(self.address, "/stats", None)?)?,
             (Upstream::Http1, Kind::Glommio) => probe::get(self.address, "/stats")?,
             (Upstream::Http1, Kind::Nginx) => {
                 let counted = nginx::counted(&probe::get(self.address, "/stats")?)?;
@@ -128,7 +128,7 @@ fn own(listen: SocketAddr, upstream: Upstream) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["origin", "--listen", &listen.to_string()]);
     if upstream == Upstream::H2c {
-        command.args(["--protocol", "grpc"]);
+        command.args(["--protocol", "http2"]);
     }
     Ok(command)
 }

@@ -79,7 +79,7 @@ fn routes(topology: &Topology) -> String {
 fn config(topology: &Topology) -> String {
     let (listen, origin) = (topology.listen, topology.origin);
     let codec = match topology.front {
-        ClientProtocol::H2c | ClientProtocol::Grpc => "HTTP2",
+        ClientProtocol::H2c | ClientProtocol::H2Tls | ClientProtocol::Grpc => "HTTP2",
         ClientProtocol::Http1 | ClientProtocol::Tls | ClientProtocol::WebSocket => "HTTP1",
     };
     let upstream = match topology.upstream {
@@ -150,10 +150,14 @@ fn transport_socket(topology: &Topology) -> String {
     let Some(certificate) = &topology.certificate else {
         return String::new();
     };
+    let alpn = match topology.front {
+        ClientProtocol::H2Tls => "            alpn_protocols: [h2]\n",
+        _ => "",
+    };
     format!(
         "      transport_socket:\n        name: envoy.transport_sockets.tls\n        typed_config:\n          \
          \"@type\": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext\n          \
-         common_tls_context:\n            tls_params: {{tls_minimum_protocol_version: TLSv1_3}}\n            \
+         common_tls_context:\n{alpn}            tls_params: {{tls_minimum_protocol_version: TLSv1_3}}\n            \
          tls_certificates: [{{certificate_chain: {{filename: \"{}\"}}, private_key: {{filename: \"{}\"}}}}]\n",
         certificate.chain.display(),
         certificate.key.display(),

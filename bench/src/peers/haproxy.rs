@@ -150,9 +150,13 @@ fn http_config(topology: &Topology, tuning: &Tuning) -> String {
     let mut text = preamble(topology, "http", tuning);
     let listen = topology.listen;
     let options = match (&topology.certificate, topology.front) {
-        (Some(certificate), _) => {
+        (Some(certificate), front) => {
+            let alpn = match front {
+                ClientProtocol::H2Tls => " alpn h2",
+                _ => "",
+            };
             format!(
-                " ssl crt {} ssl-min-ver TLSv1.3",
+                " ssl crt {} ssl-min-ver TLSv1.3{alpn}",
                 certificate.bundle.display()
             )
         }

@@ -156,10 +156,10 @@ pub(crate) fn is_selected_by(peer: &dyn Peer, selection: &str) -> bool {
 
 /// Features that a bare relay lacks: anything beyond forwarding bytes.
 fn relay_unable(case: &Case) -> Option<&'static str> {
-    if case.front == ClientProtocol::Tls {
+    if case.encrypted() {
         return Some("a relay does not terminate TLS");
     }
-    if case.front == ClientProtocol::H2c {
+    if case.front == ClientProtocol::H2c && case.upstream == Upstream::Http1 {
         return Some("a relay does not translate HTTP/2 to HTTP/1");
     }
     if case.load.with == Loader::Idle {
@@ -187,17 +187,16 @@ pub(crate) mod tests {
 
     /// A topology that no process serves.
     pub(crate) fn topology(folder: &Path, front: ClientProtocol, routes: Routes) -> Topology {
-        let certificate = (front == ClientProtocol::Tls)
+        let certificate = matches!(front, ClientProtocol::Tls | ClientProtocol::H2Tls)
             .then(|| Certificate::generate(folder).expect("openssl makes a certificate"));
         Topology {
             listen: crate::net::free_address().expect("port"),
             origin: "127.0.0.1:9".parse().expect("address"),
             workers: 1,
             front,
-            upstream: if front == ClientProtocol::Grpc {
-                Upstream::H2c
-            } else {
-                Upstream::Http1
+            upstream: match front {
+                ClientProtocol::Grpc | ClientProtocol::H2Tls => Upstream::H2c,
+                _ => Upstream::Http1,
             },
             routes,
             heap_sampling: true,
@@ -214,6 +213,7 @@ pub(crate) mod tests {
             ClientProtocol::Http1,
             ClientProtocol::Tls,
             ClientProtocol::H2c,
+            ClientProtocol::H2Tls,
             ClientProtocol::WebSocket,
             ClientProtocol::Grpc,
         ];

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::{Peer, Role, Topology};
 use crate::process::{self, ChildProcess};
-use crate::scenario::{Case, ClientProtocol, RouteKey};
+use crate::scenario::{Case, ClientProtocol, RouteKey, Upstream};
 
 /// nginx from the distribution.
 pub(crate) struct Nginx;
@@ -139,7 +139,7 @@ fn config(topology: &Topology, tuning: &Tuning) -> String {
          keepalive_timeout 1h; }}\n",
         tuning.http
     );
-    let pass = pass(topology.front);
+    let pass = pass(topology);
     match topology.routes.by {
         RouteKey::Nothing => server(
             &mut text,
@@ -173,6 +173,7 @@ fn server(text: &mut String, topology: &Topology, name: &str, locations: &str) {
     let listen = topology.listen;
     let options = match topology.front {
         ClientProtocol::Tls => " ssl",
+        ClientProtocol::H2Tls => " ssl http2",
         ClientProtocol::H2c | ClientProtocol::Grpc => " http2",
         ClientProtocol::Http1 | ClientProtocol::WebSocket => "",
     };
@@ -191,14 +192,19 @@ fn server(text: &mut String, topology: &Topology, name: &str, locations: &str) {
     let _ = writeln!(text, "{locations} }}");
 }
 
-fn pass(front: ClientProtocol) -> &'static str {
-    match front {
-        ClientProtocol::Grpc => "grpc_pass grpc://origin;",
+fn pass(topology: &Topology) -> &'static str {
+    match topology.front {
+        // Its only client of HTTP/2 is that of gRPC, which requests of other kinds may use too.
+        _ if topology.upstream == Upstream::H2c => "grpc_pass grpc://origin;",
         ClientProtocol::WebSocket => {
             "proxy_pass http://origin; proxy_http_version 1.1; proxy_read_timeout 1h; \
              proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;"
         }
-        ClientProtocol::Http1 | ClientProtocol::Tls | ClientProtocol::H2c => {
+        ClientProtocol::Http1
+        | ClientProtocol::Tls
+        | ClientProtocol::H2c
+        | ClientProtocol::H2Tls
+        | ClientProtocol::Grpc => {
             "proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection \"\";"
         }
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::{Peer, Role, Topology};
 use crate::process;
-use crate::scenario::{Case, ClientProtocol, RouteKey};
+use crate::scenario::{Case, ClientProtocol, RouteKey, Upstream};
 
 /// The proxy that `bench/peers/install.sh pingora` builds.
 pub(crate) struct Pingora {
@@ -48,6 +48,7 @@ impl Peer for Pingora {
     fn unable(&self, case: &Case) -> Option<&'static str> {
         match case.front {
             ClientProtocol::Grpc => Some("its HTTP/1 upstream carries no gRPC in this set-up"),
+            _ if case.upstream == Upstream::H2c => Some("its upstream is HTTP/1 in this set-up"),
             _ if case.churn_ms.is_some() => Some("has no configuration to change while it runs"),
             _ => None,
         }

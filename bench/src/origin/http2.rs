@@ -1,8 +1,9 @@
-//! Our gRPC origin: echoes the messages of any method over HTTP/2 in the clear, each as it comes.
+//! Our HTTP/2 origin, in the clear: responds to `GET /bytes/N` with N bytes, and echoes the messages of any gRPC
+//! method, each as it comes.
 //!
-//! glommio has no HTTP/2; Tokio carries the `h2` crate here. Only gRPC scenarios use it.
+//! glommio has no HTTP/2; Tokio carries the `h2` crate here.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -14,6 +15,8 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::LocalOptions;
 
+use super::http1;
+
 /// Serves until the process is killed. `ready` is called with the address once it listens.
 pub(crate) fn serve(listen: SocketAddr, ready: impl FnOnce(SocketAddr)) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -22,16 +25,18 @@ pub(crate) fn serve(listen: SocketAddr, ready: impl FnOnce(SocketAddr)) -> Resul
     runtime.block_on(async move {
         let listener = TcpListener::bind(listen).await?;
         ready(listener.local_addr()?);
-        let counter = Rc::new(Cell::new(0));
+        let (counter, bodies) = (Rc::new(Cell::new(0)), Rc::<Bodies>::default());
         loop {
             let (stream, _) = listener.accept().await?;
-            let counter = Rc::clone(&counter);
-            tokio::task::spawn_local(async move { drop(connection(stream, counter).await) });
+            let (counter, bodies) = (Rc::clone(&counter), Rc::clone(&bodies));
+            tokio::task::spawn_local(async move {
+                drop(connection(stream, counter, bodies).await);
+            });
         }
     })
 }
 
-async fn connection(stream: TcpStream, counted: Rc<Cell<u64>>) -> Result<()> {
+async fn connection(stream: TcpStream, counted: Rc<Cell<u64>>, bodies: Rc<Bodies>) -> Result<()> {
     stream.set_nodelay(true)?;
     let mut connection = h2::server::Builder::new()
         .max_concurrent_streams(STREAMS)
@@ -39,8 +44,10 @@ async fn connection(stream: TcpStream, counted: Rc<Cell<u64>>) -> Result<()> {
         .await?;
     while let Some(accepted) = connection.accept().await {
         let (request, respond) = accepted?;
-        let counted = Rc::clone(&counted);
-        tokio::task::spawn_local(async move { drop(answer(request, respond, &counted).await) });
+        let (counted, bodies) = (Rc::clone(&counted), Rc::clone(&bodies));
+        tokio::task::spawn_local(async move {
+            drop(answer(request, respond, &counted, &bodies).await);
+        });
     }
     Ok(())
 }
@@ -49,12 +56,19 @@ async fn answer(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
     counted: &Cell<u64>,
+    bodies: &Bodies,
 ) -> Result<()> {
     if request.method() == Method::GET {
-        let text = format!("{{\"requests\":{}}}", counted.get());
+        let body = match request.uri().path().strip_prefix("/bytes/") {
+            Some(size) => {
+                counted.set(counted.get() + 1);
+                bodies.of_size(size.parse()?)
+            }
+            None => format!("{{\"requests\":{}}}", counted.get()).into(),
+        };
         respond
             .send_response(Response::new(()), false)?
-            .send_data(text.into(), true)?;
+            .send_data(body, true)?;
         return Ok(());
     }
     let head = Response::builder()
@@ -65,6 +79,20 @@ async fn answer(
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
     Ok(sending.send_trailers(trailers)?)
+}
+
+/// The body of the last size, which is copied for no response.
+#[derive(Debug, Default)]
+struct Bodies(RefCell<Bytes>);
+
+impl Bodies {
+    fn of_size(&self, size: usize) -> Bytes {
+        let mut last = self.0.borrow_mut();
+        if last.len() != size {
+            *last = http1::body(size).into();
+        }
+        last.clone()
+    }
 }
 
 async fn echo(
