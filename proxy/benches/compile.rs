@@ -9,10 +9,10 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use proxy::config::compile::{CompileOptions, Compiler};
 use proxy::config::dns::Resolved;
 use xds::model::{
-    BackendProtocol, Bind, BindKey, Filters, Health, Hostname, HttpMatch, HttpRule, Listener,
-    ListenerKey, ListenerProtocol, Model, ObjectName, PathMatch, RequestProtocol, Resource, Route,
-    RouteBackend, RouteKey, RouteRule, Serves, Service, ServiceKey, ServicePort, Target, Timeouts,
-    Transport, Workload, WorkloadKey,
+    Attachment, Attachments, BackendProtocol, Bind, BindKey, Filters, Health, Hostname, HttpMatch,
+    HttpRule, Listener, ListenerKey, ListenerProtocol, Model, ObjectName, PathMatch,
+    RequestProtocol, Resource, Route, RouteBackend, RouteKey, RouteRule, Serves, Service,
+    ServiceKey, ServicePort, Target, Timeouts, Transport, Workload, WorkloadKey,
 };
 
 const SIZES: [usize; 3] = [200, 5_000, 100_000];
@@ -125,9 +125,11 @@ fn route(number: usize, listeners: usize) -> Route {
     });
     let hostname = Hostname::parse(&format!("app.team-{}.example.com", number % listeners));
     Route {
-        key: RouteKey::new("HTTPRoute", &object, 0, &listener),
-        listener,
-        hostnames: [hostname.expect("a host name")].into(),
+        key: RouteKey::new("HTTPRoute", &object, 0, &name("gateway")),
+        attachments: Attachments::from(Attachment {
+            listener,
+            hostnames: [hostname.expect("a host name")].into(),
+        }),
         created: 0,
         rule: RouteRule::Http(HttpRule {
             protocol: RequestProtocol::Http,

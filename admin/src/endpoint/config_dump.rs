@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use admin_types::dump;
 use serde::Serialize;
-use xds::model::{Keyed, Kind, Resources};
+use xds::model::{Keyed, Kind, Model, Resources};
 
 use super::handler::{Endpoint, EndpointRequest, READ};
 use crate::certificates;
@@ -121,7 +121,7 @@ impl Writer<'_> {
         let model = &*view.model;
         self.list("binds", &model.binds, |_, it| it)?;
         self.list("listeners", &model.listeners, |_, it| it)?;
-        self.list("routes", &model.routes, |_, it| it)?;
+        self.routes(model)?;
         self.list("backends", &model.backends, |this, backend| WithEndpoints {
             endpoints: this.endpoints(view, backend.key.as_str()),
             resource: backend,
@@ -168,6 +168,25 @@ impl Writer<'_> {
                 self.out.write_all(separator.as_bytes())?;
                 let shown = shown(self, resource);
                 serde_json::to_writer(&mut *self.out, &shown)?;
+                separator = ",\n";
+            }
+        }
+        self.out.write_all(b"]")
+    }
+
+    /// Writes the rules. One that serves several listeners is there once for each of them, as every field of
+    /// it is.
+    fn routes(&mut self, model: &Model) -> io::Result<()> {
+        let list = Kind::Route.category();
+        if !self.filter.includes_list(list) {
+            return Ok(());
+        }
+        write!(self.out, ",\n\"{list}\":[")?;
+        let mut separator = "\n";
+        for rule in model.rules_at_listeners() {
+            if self.filter.includes(rule.key().as_str()) {
+                self.out.write_all(separator.as_bytes())?;
+                serde_json::to_writer(&mut *self.out, &rule)?;
                 separator = ",\n";
             }
         }

@@ -16,28 +16,17 @@ use crate::names::Interned;
 
 /// A rule that names clusters.
 pub trait NamesClusters {
-    /// Its id in the counters.
-    fn id(&self) -> Interned;
-
     /// The clusters that its requests may need.
     fn clusters(&self) -> impl Iterator<Item = ClusterIndex>;
 }
 
 impl NamesClusters for Rule {
-    fn id(&self) -> Interned {
-        self.id
-    }
-
     fn clusters(&self) -> impl Iterator<Item = ClusterIndex> {
         self.clusters()
     }
 }
 
 impl NamesClusters for L4Rule {
-    fn id(&self) -> Interned {
-        self.id
-    }
-
     fn clusters(&self) -> impl Iterator<Item = ClusterIndex> {
         self.backends.iter().filter_map(|it| it.cluster.ok())
     }
@@ -46,6 +35,8 @@ impl NamesClusters for L4Rule {
 /// A rule with the clusters that it names.
 #[derive(Debug)]
 pub struct HeldRule<R> {
+    /// Its id in the counters.
+    pub id: Interned,
     /// The rule.
     pub rule: Arc<R>,
     clusters: Box<[(ClusterIndex, Arc<Cluster>)]>,
@@ -53,7 +44,7 @@ pub struct HeldRule<R> {
 
 impl<R: NamesClusters> HeldRule<R> {
     /// A rule of a snapshot.
-    pub(crate) fn of(snapshot: &Snapshot, rule: &Arc<R>) -> Self {
+    pub(crate) fn of(snapshot: &Snapshot, id: Interned, rule: &Arc<R>) -> Self {
         let mut clusters = Vec::new();
         for index in rule.clusters() {
             let is_new = clusters.iter().all(|(known, _)| *known != index);
@@ -62,6 +53,7 @@ impl<R: NamesClusters> HeldRule<R> {
             }
         }
         Self {
+            id,
             rule: Arc::clone(rule),
             clusters: clusters.into_boxed_slice(),
         }
@@ -145,7 +137,7 @@ impl<'h> FromIterator<&'h Held> for HeldIds {
 
 impl HeldIds {
     fn add<R: NamesClusters>(&mut self, held: &HeldRule<R>) {
-        self.rules.insert(held.rule.id());
+        self.rules.insert(held.id);
         let clusters = held.clusters.iter();
         let with_pickers = clusters.flat_map(|(_, cluster)| {
             let picker = cluster.picker.as_deref();

@@ -28,14 +28,14 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-pub use crate::memory::Chunked;
+pub use crate::memory::{Chunked, ChunkedEntries};
 pub use endpoints::{Draw, EndpointIdentity, EndpointRef, EndpointSet};
 pub use external_auth::ExternalAuth;
 pub use l4::{BindProtocol, L4Backend, L4Routes, L4Rule, TrafficMode};
 pub use snapshot::{
     Accepts, Address, BackendExtras, Bind, BindSettings, Cluster, ClusterIndex, Endpoint,
-    InvalidPolicies, Listener, ListenerSettings, Picker, Protection, Protocol, RetryLimit, Rule,
-    RuleBackend, RuleTimeouts, Sessions, Snapshot,
+    InvalidPolicies, Listener, ListenerSettings, Picker, PlacedRule, Protection, Protocol,
+    RetryLimit, Rule, RuleBackend, RuleTimeouts, Sessions, Snapshot,
 };
 
 /// The pointer that every shard reads, and only the configuration thread writes.

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use xds::model;
 
-use super::Chunked;
 use super::endpoints::{Draw, EndpointIdentity, EndpointSet};
 use super::external_auth::ExternalAuth;
 use super::held::HeldQueue;
 use super::l4::{BindProtocol, L4Routes, TrafficMode};
+use super::{Chunked, ChunkedEntries};
 use crate::http::engine::Scheme;
 use crate::limits::Limits;
 use crate::names::{Interned, KeyPrefix};
@@ -146,7 +146,7 @@ pub struct Listener {
     /// Which rule serves a request.
     pub router: Arc<Router>,
     /// Its rules; the router names them by number.
-    pub rules: Chunked<Rule>,
+    pub rules: ChunkedEntries<PlacedRule>,
 }
 
 /// The settings of a listener, which a request keeps until its end.
@@ -183,11 +183,26 @@ pub enum Accepts {
     Nothing,
 }
 
+/// A rule at a listener.
+#[derive(Debug, Clone)]
+pub struct PlacedRule {
+    /// Its id in the counters, which count it at each listener.
+    pub id: Interned,
+    /// What it does. Listeners with equal settings share it.
+    pub rule: Arc<Rule>,
+}
+
+impl Deref for PlacedRule {
+    type Target = Rule;
+
+    fn deref(&self) -> &Rule {
+        &self.rule
+    }
+}
+
 /// A rule of a route.
 #[derive(Debug)]
 pub struct Rule {
-    /// Its id in the counters.
-    pub id: Interned,
     /// `kind/namespace/name/rule` of the route, for logs.
     pub name: KeyPrefix,
     /// The application protocol of its requests.

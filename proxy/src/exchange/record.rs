@@ -6,6 +6,7 @@ use admin_types::trace::Finished;
 
 use crate::config::{Cluster, Endpoint, ListenerSettings, Rule};
 use crate::failure::Failure;
+use crate::names::Interned;
 use crate::observe::counters::GaugeGuard;
 use crate::policy::request_id::RequestId;
 use crate::trace::Tracer;
@@ -20,6 +21,8 @@ pub(crate) struct RequestRecord<'a> {
     pub(crate) id: Option<RequestId>,
     pub(crate) listener: Option<&'a ListenerSettings>,
     pub(crate) rule: Option<&'a Rule>,
+    /// The rule's id in the counters.
+    pub(crate) rule_id: Option<Interned>,
     pub(crate) cluster: Option<&'a Cluster>,
     /// The endpoint of the response or of the last attempt.
     pub(crate) endpoint: Option<&'a Endpoint>,
@@ -54,6 +57,7 @@ impl RequestRecord<'_> {
             id: None,
             listener: None,
             rule: None,
+            rule_id: None,
             cluster: None,
             endpoint: None,
             status: 0,

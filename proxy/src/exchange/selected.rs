@@ -1,6 +1,7 @@
 //! The rule, backend and session selected for a request.
 
 use crate::config::{Cluster, Endpoint, Rule, RuleBackend};
+use crate::names::Interned;
 use crate::policy::headers::HeaderEdits;
 use crate::policy::normalise::Target;
 use crate::policy::path_edit::RequestPath;
@@ -11,6 +12,8 @@ use crate::upstream::session::PersistentSession;
 #[derive(Clone, Copy)]
 pub(crate) struct Matched<'a> {
     pub(crate) rule: &'a Rule,
+    /// Its id in the counters.
+    pub(crate) rule_id: Interned,
     pub(crate) target: Target<'a>,
     /// Bytes of the path matched by its prefix.
     pub(crate) prefix_len: usize,

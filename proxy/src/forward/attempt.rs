@@ -220,7 +220,7 @@ impl<'a> Attempt<'a> {
         .await;
         shard.set_task_state(TaskState::Forwarding);
         let took = begun.elapsed();
-        let route = shard.counters.routes.of(self.matched.rule.id);
+        let route = shard.counters.routes.of(self.matched.rule_id);
         route.connect.observe(took);
         if let Some(trace) = trace {
             trace.connected(self.endpoint, Some(took));

@@ -2,62 +2,56 @@
 //! costs 650 reference counts, and a lookup one pointer more than in a vector.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
-/// Entries by index, with gaps.
-pub struct Chunked<T> {
-    chunks: Vec<Arc<Chunk<T>>>,
+/// Shared entries by index, with gaps.
+pub type Chunked<T> = ChunkedEntries<Arc<T>>;
+
+/// Entries by index, with gaps. They are copied with a chunk, so copies of them have to be cheap.
+pub struct ChunkedEntries<E> {
+    chunks: Vec<Arc<Chunk<E>>>,
     count: usize,
 }
 
-type Chunk<T> = [Option<Arc<T>>; CHUNK];
+type Chunk<E> = [Option<E>; CHUNK];
 
 /// Entries per chunk: a change copies a chunk, and a copy of the table one pointer per chunk.
 const CHUNK: usize = 64;
 
-impl<T> Chunked<T> {
+impl<E: Deref> ChunkedEntries<E> {
     /// The entry at an index.
     #[must_use]
     #[inline]
-    pub fn get(&self, number: usize) -> Option<&T> {
-        self.shared(number).map(Arc::as_ref)
-    }
-
-    /// The entry at an index, shared.
-    #[must_use]
-    #[inline]
-    pub fn shared(&self, number: usize) -> Option<&Arc<T>> {
-        self.chunks.get(number / CHUNK)?[number % CHUNK].as_ref()
-    }
-
-    /// Replaces or removes an entry.
-    pub fn set(&mut self, number: usize, entry: Option<Arc<T>>) {
-        let chunk = number / CHUNK;
-        while self.chunks.len() <= chunk {
-            self.chunks.push(Arc::new([const { None }; CHUNK]));
-        }
-        let place = &mut Arc::make_mut(&mut self.chunks[chunk])[number % CHUNK];
-        self.count += usize::from(entry.is_some());
-        self.count -= usize::from(place.is_some());
-        *place = entry;
+    pub fn get(&self, number: usize) -> Option<&E::Target> {
+        self.shared(number).map(E::deref)
     }
 
     /// The entries, by index.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.entries().map(|(_, entry)| entry)
-    }
-
-    /// The entries with their indices.
-    pub fn entries(&self) -> impl Iterator<Item = (usize, &T)> {
-        let places = self.chunks.iter().flat_map(|chunk| chunk.iter());
-        let entries = places.enumerate();
-        entries.filter_map(|(number, place)| Some((number, place.as_deref()?)))
+    pub fn iter(&self) -> impl Iterator<Item = &E::Target> {
+        self.entries().map(|(_, entry)| &**entry)
     }
 
     /// The entry with the lowest index.
     #[must_use]
-    pub fn first(&self) -> Option<&T> {
+    pub fn first(&self) -> Option<&E::Target> {
         self.iter().next()
+    }
+}
+
+impl<E> ChunkedEntries<E> {
+    /// The entry at an index, as it is stored.
+    #[must_use]
+    #[inline]
+    pub fn shared(&self, number: usize) -> Option<&E> {
+        self.chunks.get(number / CHUNK)?[number % CHUNK].as_ref()
+    }
+
+    /// The entries with their indices, as they are stored.
+    pub fn entries(&self) -> impl Iterator<Item = (usize, &E)> {
+        let places = self.chunks.iter().flat_map(|chunk| chunk.iter());
+        let entries = places.enumerate();
+        entries.filter_map(|(number, place)| Some((number, place.as_ref()?)))
     }
 
     /// Number of entries in all chunks.
@@ -73,7 +67,21 @@ impl<T> Chunked<T> {
     }
 }
 
-impl<T> Clone for Chunked<T> {
+impl<E: Clone> ChunkedEntries<E> {
+    /// Replaces or removes an entry.
+    pub fn set(&mut self, number: usize, entry: Option<E>) {
+        let chunk = number / CHUNK;
+        while self.chunks.len() <= chunk {
+            self.chunks.push(Arc::new([const { None }; CHUNK]));
+        }
+        let place = &mut Arc::make_mut(&mut self.chunks[chunk])[number % CHUNK];
+        self.count += usize::from(entry.is_some());
+        self.count -= usize::from(place.is_some());
+        *place = entry;
+    }
+}
+
+impl<E> Clone for ChunkedEntries<E> {
     fn clone(&self) -> Self {
         Self {
             chunks: self.chunks.clone(),
@@ -82,7 +90,7 @@ impl<T> Clone for Chunked<T> {
     }
 }
 
-impl<T> Default for Chunked<T> {
+impl<E> Default for ChunkedEntries<E> {
     fn default() -> Self {
         Self {
             chunks: Vec::new(),
@@ -91,14 +99,14 @@ impl<T> Default for Chunked<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Chunked<T> {
+impl<E: fmt::Debug> fmt::Debug for ChunkedEntries<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.entries()).finish()
     }
 }
 
-impl<T> FromIterator<Arc<T>> for Chunked<T> {
-    fn from_iter<I: IntoIterator<Item = Arc<T>>>(entries: I) -> Self {
+impl<E: Clone> FromIterator<E> for ChunkedEntries<E> {
+    fn from_iter<I: IntoIterator<Item = E>>(entries: I) -> Self {
         let mut table = Self::default();
         for (number, entry) in entries.into_iter().enumerate() {
             table.set(number, Some(entry));
@@ -130,7 +138,7 @@ mod tests {
         table.set(0, None);
         table.set(1, None);
         assert_eq!((table.len(), table.first()), (3, Some(&63)));
-        let entries: Vec<_> = table.entries().collect();
+        let entries: Vec<_> = table.entries().map(|(at, it)| (at, &**it)).collect();
         assert_eq!(entries, [(63, &63), (64, &1), (500, &500)]);
     }
 

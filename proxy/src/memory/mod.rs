@@ -10,7 +10,7 @@ mod system;
 
 pub(crate) use buffer::Outgoing;
 pub use buffer::{Buffer, BufferPool};
-pub use chunked::Chunked;
+pub use chunked::{Chunked, ChunkedEntries};
 pub(crate) use free_list::FreeList;
 pub use kept::Kept;
 pub(crate) use system::{discard, trim};

@@ -121,8 +121,8 @@ impl Exchange<'_> {
 
     fn count(&self, failure: Option<Failure>, duration: Duration) {
         let (record, counters) = (&self.record, &self.shard.counters);
-        let owner = match (record.rule, record.listener) {
-            (Some(rule), _) => Owner::Route(rule.id),
+        let owner = match (record.rule_id, record.listener) {
+            (Some(rule), _) => Owner::Route(rule),
             (None, Some(listener)) => Owner::Listener(listener.id),
             (None, None) => {
                 if let Some(failure) = failure {
@@ -138,8 +138,8 @@ impl Exchange<'_> {
             status: registered(record.status),
             reason: failure.map(|failure| failure.kind.into()),
         });
-        if let Some(rule) = record.rule {
-            let route = counters.routes.of(rule.id);
+        if let Some(rule) = record.rule_id {
+            let route = counters.routes.of(rule);
             route.duration.observe(duration);
             route.bytes_in.add(record.bytes_in);
             route.bytes_out.add(record.bytes_out);

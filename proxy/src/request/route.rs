@@ -1,12 +1,12 @@
 //! Routing: the listener by host, the rule by everything else, the backend by weight.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use http::HeaderName;
 use xds::model::{SessionPersistence, SessionToken};
 
-use crate::config::{Listener, ListenerSettings, Rule, RuleBackend, Sessions};
+use crate::config::held::HeldRule;
+use crate::config::{Listener, ListenerSettings, PlacedRule, Rule, RuleBackend, Sessions};
 use crate::exchange::choice::draw;
 use crate::exchange::scratch::Received;
 use crate::exchange::{Destination, Exchange, Matched, PinnedSession};
@@ -82,12 +82,15 @@ impl<'a> Exchange<'a> {
             }
         }?;
         let hold = || self.shard.config.hold_rule(&snapshot, rule);
-        let rule: &'a Rule = &self.holds.rule.get_or_init(hold).rule;
+        let held: &'a HeldRule<Rule> = self.holds.rule.get_or_init(hold);
+        let rule: &'a Rule = &held.rule;
         self.record.rule = Some(rule);
-        let counters = self.shard.counters.routes.of(rule.id);
+        self.record.rule_id = Some(held.id);
+        let counters = self.shard.counters.routes.of(held.id);
         self.record.active[1] = Some(GaugeGuard::new(&counters.active));
         Ok(Matched {
             rule,
+            rule_id: held.id,
             target,
             prefix_len: selected.prefix_len,
         })
@@ -99,7 +102,7 @@ impl<'a> Exchange<'a> {
         host: &str,
         target: Target<'a>,
         headers: &H,
-    ) -> Result<(Selected, &'l Arc<Rule>), Failure> {
+    ) -> Result<(Selected, &'l PlacedRule), Failure> {
         let view = RequestView {
             host: host.as_bytes(),
             path: target.path().as_bytes(),
@@ -113,7 +116,7 @@ impl<'a> Exchange<'a> {
         let rule = rule.and_then(|selected| listener.rules.shared(selected.route as usize));
         if let Some(trace) = &self.record.trace {
             let considered = listener.router.explain(&view, cache, Tracer::ROUTES);
-            let rule = rule.map(Arc::as_ref);
+            let rule = rule.map(|placed| &*placed.rule);
             trace.route(&listener.rules, &considered, rule);
             if let Some(rule) = rule {
                 trace.policies(rule);

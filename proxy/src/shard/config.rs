@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::config::held::{Held, HeldListener, HeldRule, NamesClusters};
-use crate::config::{BindSettings, L4Rule, ListenerSettings, Published, Rule, Snapshot};
+use crate::config::{
+    BindSettings, L4Rule, ListenerSettings, PlacedRule, Published, Rule, Snapshot,
+};
 use crate::names::{Interned, Table};
 
 /// A part of a configuration held by a shard's requests. They count on the outer counter, which is not
@@ -106,15 +108,15 @@ impl ConfigCell {
     }
 
     /// A rule of requests of this snapshot, to hold instead of it.
-    pub(crate) fn hold_rule(&self, snapshot: &Snapshot, rule: &Arc<Rule>) -> RuleHandle<Rule> {
+    pub(crate) fn hold_rule(&self, snapshot: &Snapshot, placed: &PlacedRule) -> RuleHandle<Rule> {
         let mut rules = self.rules.borrow_mut();
-        rules.hold_rule(snapshot, rule, Held::Rule)
+        rules.hold_rule(snapshot, (placed.id, &placed.rule), Held::Rule)
     }
 
     /// A rule of connections of this snapshot, to hold instead of it.
     pub(crate) fn hold_l4(&self, snapshot: &Snapshot, rule: &Arc<L4Rule>) -> RuleHandle<L4Rule> {
         let mut rules = self.l4_rules.borrow_mut();
-        rules.hold_rule(snapshot, rule, Held::L4Rule)
+        rules.hold_rule(snapshot, (rule.id, rule), Held::L4Rule)
     }
 
     /// Lets go of what no request has needed since a change, in the time since the last call.
@@ -180,13 +182,13 @@ impl<R: NamesClusters> HeldTable<HeldRule<R>> {
     fn hold_rule(
         &mut self,
         snapshot: &Snapshot,
-        rule: &Arc<R>,
+        (id, rule): (Interned, &Arc<R>),
         report: impl FnOnce(Arc<HeldRule<R>>) -> Held,
     ) -> RuleHandle<R> {
         self.hold(
-            (snapshot, rule.id()),
+            (snapshot, id),
             |held| held.is_in(snapshot, rule),
-            || HeldRule::of(snapshot, rule),
+            || HeldRule::of(snapshot, id, rule),
             report,
         )
     }

@@ -12,7 +12,7 @@ use admin_types::trace::{
 use xds::secret;
 
 use super::{Tracer, Watches, text};
-use crate::config::{Bind, BindSettings, Chunked, Listener, Rule};
+use crate::config::{Bind, BindSettings, ChunkedEntries, Listener, PlacedRule, Rule};
 use crate::failure::Failure;
 use crate::http::head::{Fields, RequestHead, Version};
 use crate::http::known::KnownHeader;
@@ -110,7 +110,7 @@ impl Tracer {
     #[cold]
     pub(crate) fn route(
         &self,
-        rules: &Chunked<Rule>,
+        rules: &ChunkedEntries<PlacedRule>,
         considered: &[ConsideredMatch<'_>],
         selected: Option<&Rule>,
     ) {

@@ -9,16 +9,16 @@ use super::field_path::{FieldPath, Findings};
 use super::jwt::{jwt_policy, source};
 use super::tls::certificate;
 use super::value::{
-    at_most, choice, duration, network, non_zero, object_name, positive_duration, set_text, status,
-    timeout,
+    at_most, choice, duration, feature, network, non_zero, object_name, positive_duration,
+    set_text, status, timeout,
 };
 use crate::encode::ANY_NUMBER;
 use crate::limits_table;
 use crate::model::limits::{self, LimitKind};
 use crate::model::{
-    AccessLog, AccessLogFilter, BackendKey, Ejection, EscapedSlash, Limits, ListenerKey, LogFormat,
-    PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode,
-    RetryBudget, RetryConstraint, RetryRate, ServiceKey, Trust,
+    AccessLog, AccessLogFilter, BackendKey, Ejection, EscapedSlash, Feature, Limits, ListenerKey,
+    LogFormat, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn,
+    ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate, ServiceKey, Trust,
 };
 use crate::proto::{self, policy_target, trust};
 
@@ -43,6 +43,7 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
     let rules = message.authorization.filter(|_| !is_invalid);
     let authorization = at.optional("authorization", rules, authorization);
     let hidden = at.list("hidden", message.hidden, source);
+    let features = at.list("features", message.features, feature);
     let client_certificate = at.optional(
         "client_certificate",
         message.client_certificate,
@@ -66,6 +67,7 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
         is_invalid,
         hidden: hidden?,
     };
+    features?;
     Some(Policy {
         key: key?,
         target: target?,
@@ -79,7 +81,10 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
     let mut message = proto::Policy::default();
     let is_read = message.merge(bytes).is_ok();
     // What this version does not know may restrict access in a new way.
-    let is_known = is_read && message.encoded_len() >= bytes.len();
+    let mut features = message.features.iter();
+    let is_known = is_read
+        && message.encoded_len() >= bytes.len()
+        && features.all(|name| Feature::of_name(name).is_some());
     if is_known && !message.invalid && message.jwt.is_none() && message.authorization.is_none() {
         return None;
     }

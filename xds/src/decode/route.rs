@@ -1,39 +1,90 @@
 //! A rule of a route object.
 
+use std::sync::Arc;
+
 use prost::Message as _;
 
 use super::field_path::{FieldPath, Findings};
 use super::filter::filters;
 use super::matching::{http_match, path_match};
 use super::value::{
-    choice, duration, header_name, hostname, number16, set_text, status, target, timeout,
+    choice, duration, feature, header_name, hostname, number16, set_text, status, target, timeout,
 };
 use crate::model::{
-    CookiePath, Filters, Hostname, HttpMatch, HttpRule, L4Backend, L4Rule, ListenerKey, PathEdit,
-    PathMatch, RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule, SessionLifetime,
-    SessionPersistence, SessionToken, Timeouts,
+    Attachment, Attachments, CookiePath, Filters, Hostname, HttpMatch, HttpRule, L4Backend, L4Rule,
+    ListenerKey, PathEdit, PathMatch, RequestProtocol, Retry, Route, RouteBackend, RouteKey,
+    RouteRule, SessionLifetime, SessionPersistence, SessionToken, Timeouts,
 };
 use crate::proto::{self, route, session_persistence};
 
 pub(super) fn route(at: &FieldPath<'_>, message: proto::Route) -> Option<Route> {
     let key = at.parsed("key", &message.key, RouteKey::parse);
-    let listener = at.parsed("listener", &message.listener, ListenerKey::parse);
-    let hostnames = at.list("hostnames", message.hostnames, hostname);
+    let of_listener = key.as_ref().and_then(RouteKey::listener);
+    let attachments = if of_listener.is_some() {
+        only_attachment(at, &message.listener, message.hostnames)
+    } else {
+        attachments(at, message.attachments)
+    };
     let created = at.required("order", message.order, |at, order| {
         created(at, order, key.as_ref())
     });
     let rule = rule(at, message.rule);
+    at.list("features", message.features, feature)?;
     Some(Route {
         key: key?,
-        listener: listener?,
-        hostnames: hostnames?.into(),
+        attachments: attachments?,
         created: created?,
         rule: rule?,
     })
 }
 
+/// The listener of a rule in the form for one listener, which controllers of the release before send.
+fn only_attachment(
+    at: &FieldPath<'_>,
+    listener: &str,
+    hostnames: Vec<String>,
+) -> Option<Attachments> {
+    let listener = at.parsed("listener", listener, ListenerKey::parse);
+    let hostnames = at.list("hostnames", hostnames, hostname);
+    let attachment = Attachment {
+        listener: listener?,
+        hostnames: hostnames?.into(),
+    };
+    Some(attachment.into())
+}
+
+fn attachments(at: &FieldPath<'_>, messages: Vec<proto::Attachment>) -> Option<Attachments> {
+    let groups = at.some("attachments", messages, attachments_of_object)?;
+    let attachments: Attachments = groups.into_iter().flatten().collect();
+    if attachments.len() > MAX_ATTACHMENTS {
+        let count = attachments.len();
+        let text = format!("are {count}: a rule has at most {MAX_ATTACHMENTS} listeners");
+        return at.field("attachments").problem(text);
+    }
+    Some(attachments)
+}
+
+fn attachments_of_object(
+    at: &FieldPath<'_>,
+    message: proto::Attachment,
+) -> Option<Vec<Attachment>> {
+    let object = at.text("object", message.object);
+    let hostnames = at.list("hostnames", message.hostnames, hostname);
+    let (object, hostnames) = (object?, hostnames?.into());
+    at.some("listeners", message.listeners, |at, name| {
+        let listener = at.accept(ListenerKey::parse(&format!("{object}/{name}")));
+        Some(Attachment {
+            listener: listener?,
+            hostnames: Arc::clone(&hostnames),
+        })
+    })
+}
+
+/// Listeners of a rule: far more than a Gateway may have, and as many as a compiled rule can name.
+const MAX_ATTACHMENTS: usize = 1 << 16;
+
 /// The route that refuses the requests of one that cannot be decoded: those that can be recognised by what
-/// is known of its matches, or else all of its hosts. `None` if its key is not known.
+/// is known of its matches, or else all of its hosts. `None` if its key or all of its listeners are not known.
 pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Route> {
     let mut message = proto::Route::default();
     // What was read before an error is known.
@@ -41,8 +92,14 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Route> {
     let key = RouteKey::parse(key).ok()?;
     let problems = Findings::new();
     let at = FieldPath::root(&problems);
-    let hostnames = message.hostnames.into_iter();
-    let hostnames: Vec<Hostname> = hostnames.filter_map(|it| hostname(&at, it)).collect();
+    let attachments = match key.listener() {
+        Some(listener) => Attachment {
+            listener,
+            hostnames: known_hosts(&at, message.hostnames),
+        }
+        .into(),
+        None => known_attachments(&at, message.attachments),
+    };
     let l4 = L4Rule {
         name: None,
         backends: Vec::new(),
@@ -57,13 +114,37 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Route> {
     let created = message.order.map(|order| order.created);
     // One that covers more than the original takes nothing from equally specific routes.
     let is_exact = is_read && problems.into_problems().is_empty();
+    if attachments.is_empty() {
+        return None;
+    }
     Some(Route {
-        listener: key.listener()?,
         key,
-        hostnames: hostnames.into(),
+        attachments,
         created: created.filter(|_| is_exact).unwrap_or(i64::MAX),
         rule,
     })
+}
+
+/// The hosts that can be read. None at all means every host.
+fn known_hosts(at: &FieldPath<'_>, hostnames: Vec<String>) -> Arc<[Hostname]> {
+    let hostnames = hostnames.into_iter();
+    hostnames.filter_map(|it| hostname(at, it)).collect()
+}
+
+/// The listeners that can be read.
+fn known_attachments(at: &FieldPath<'_>, messages: Vec<proto::Attachment>) -> Attachments {
+    let mut known = Vec::new();
+    for message in messages {
+        let hostnames = known_hosts(at, message.hostnames);
+        for name in message.listeners {
+            let key = ListenerKey::parse(&format!("{}/{name}", message.object));
+            known.extend(at.accept(key).map(|listener| Attachment {
+                listener,
+                hostnames: Arc::clone(&hostnames),
+            }));
+        }
+    }
+    known.into_iter().take(MAX_ATTACHMENTS).collect()
 }
 
 fn refusing_http(at: &FieldPath<'_>, message: proto::HttpRule) -> HttpRule {

@@ -8,7 +8,8 @@ use http::{HeaderName, StatusCode};
 
 use super::field_path::FieldPath;
 use crate::model::{
-    BackendKey, Hostname, InvalidBackend, ObjectName, ServiceKey, Target, Timeout, Transport,
+    BackendKey, Feature, Hostname, InvalidBackend, ObjectName, ServiceKey, Target, Timeout,
+    Transport,
 };
 use crate::proto::{self, target, timeout};
 
@@ -22,6 +23,16 @@ pub(super) fn choice<E: TryFrom<i32>, T>(
         Ok(value) => meaning(value).or_else(|| at.missing()),
         Err(_) => at.problem(format!("{number} is unknown to this version")),
     }
+}
+
+/// The name of a feature that a resource needs.
+pub(super) fn feature(at: &FieldPath<'_>, name: String) -> Option<Feature> {
+    Feature::of_name(&name).or_else(|| {
+        at.problem(format!(
+            "`{name}` is a feature that this version does not have, and without which it would not do what was \
+             configured: update the proxy"
+        ))
+    })
 }
 
 /// An address of 4 or 16 bytes.

@@ -17,7 +17,7 @@ mod value;
 pub(crate) use policy::ANY_NUMBER;
 use prost::Message;
 
-use crate::model::{Resource, RouteRule};
+use crate::model::{Attachment, Resource, RouteRule};
 use crate::proto;
 
 /// The bytes of a resource's protobuf message.
@@ -34,12 +34,21 @@ pub fn resource(resource: &Resource) -> Vec<u8> {
     }
 }
 
-/// Bytes of a rule in a route's message: what each further listener of the route adds, apart from keys and
-/// host names.
+/// Bytes of a rule in a route's message, without its key and its listeners.
 #[must_use]
 pub fn rule_bytes(rule: &RouteRule) -> usize {
     let route = proto::Route {
         rule: Some(rule.into()),
+        ..proto::Route::default()
+    };
+    route.encoded_len()
+}
+
+/// Bytes of the listeners of a rule in its message.
+#[must_use]
+pub fn attachment_bytes(attachments: &[Attachment]) -> usize {
+    let route = proto::Route {
+        attachments: route::attachments(attachments),
         ..proto::Route::default()
     };
     route.encoded_len()

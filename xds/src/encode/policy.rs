@@ -30,6 +30,7 @@ impl From<&Policy> for proto::Policy {
             client_certificate: spec.client_certificate.as_ref().map(Into::into),
             invalid: spec.is_invalid,
             hidden: list(&spec.hidden),
+            features: spec.needs().names(),
         }
     }
 }

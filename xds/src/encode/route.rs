@@ -1,22 +1,57 @@
 //! A rule of a route object.
 
+use std::collections::BTreeMap;
+
 use super::value::{list, texts};
 use crate::model::{
-    CookiePath, Filters, HttpRule, L4Backend, L4Rule, Order, RequestProtocol, Retry, Route,
-    RouteBackend, RouteRule, SessionLifetime, SessionPersistence, SessionToken, Timeout,
+    Attachment, CookiePath, Filters, Hostname, HttpRule, L4Backend, L4Rule, Order, RequestProtocol,
+    Retry, Route, RouteBackend, RouteRule, SessionLifetime, SessionPersistence, SessionToken,
+    Timeout,
 };
 use crate::proto::{self, route, session_persistence};
 
 impl From<&Route> for proto::Route {
     fn from(route: &Route) -> Self {
-        Self {
+        let message = Self {
             key: route.key.to_string(),
-            listener: route.listener.to_string(),
-            hostnames: texts(&route.hostnames),
             order: Some(route.order().into()),
             rule: Some((&route.rule).into()),
+            features: route.rule.needs().names(),
+            ..Self::default()
+        };
+        match (route.key.listener(), &*route.attachments) {
+            (Some(listener), [only]) if only.listener == listener => Self {
+                listener: listener.to_string(),
+                hostnames: texts(&only.hostnames),
+                ..message
+            },
+            (_, attachments) => Self {
+                attachments: self::attachments(attachments),
+                ..message
+            },
         }
     }
+}
+
+/// Listeners of one object that have equal hosts share them: there are as many as an object can have.
+pub(super) fn attachments(attachments: &[Attachment]) -> Vec<proto::Attachment> {
+    let mut groups: BTreeMap<(&str, &[Hostname]), Vec<String>> = BTreeMap::new();
+    for Attachment {
+        listener,
+        hostnames,
+    } in attachments
+    {
+        let (object, name) = listener.object_and_name();
+        let group = groups.entry((object, hostnames)).or_default();
+        group.push(name.to_owned());
+    }
+    let groups = groups.into_iter();
+    let messages = groups.map(|((object, hostnames), listeners)| proto::Attachment {
+        object: object.to_owned(),
+        listeners,
+        hostnames: texts(hostnames),
+    });
+    messages.collect()
 }
 
 impl From<&RouteRule> for route::Rule {

@@ -84,7 +84,8 @@ impl Model {
             let transport = route.rule.transport();
             let targets = route.rule.targets();
             let targets = targets.filter_map(|target| self.missing_target(target, transport));
-            let missing = self.missing_listener(&route.listener).into_iter();
+            let listeners = route.attachments.iter();
+            let missing = listeners.filter_map(|it| self.missing_listener(&it.listener));
             found(Kind::Route, route.key.as_str(), missing.chain(targets))
         });
         let policies = self.policies.values().map(|policy| {

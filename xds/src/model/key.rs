@@ -172,9 +172,10 @@ keys! {
     });
     /// Key of a listener: `<Gateway|ListenerSet>/<namespace>/<name>/<listener>`.
     ListenerKey("<Kind>/<namespace>/<name>/<listener>", |parts| parts.len() == 4);
-    /// Key of a route rule on a listener: `<Kind>/<namespace>/<name>/<rule>/<listener key>`.
-    RouteKey("<Kind>/<namespace>/<name>/<rule>/<listener key>", |parts| match parts {
-        [_, _, _, rule, _, _, _, _] => rule.parse::<u16>().is_ok(),
+    /// Key of a route rule at a Gateway, `<Kind>/<namespace>/<name>/<rule>/<gateway namespace>/<gateway name>`,
+    /// or at one of its listeners, `<Kind>/<namespace>/<name>/<rule>/<listener key>`.
+    RouteKey("<Kind>/<namespace>/<name>/<rule>/<Gateway or listener key>", |parts| match parts {
+        [_, _, _, rule, _, _] | [_, _, _, rule, _, _, _, _] => rule.parse::<u16>().is_ok(),
         _ => false,
     });
     /// Key of a backend: `<Backend|InferencePool|XBackend>/<namespace>/<name>`.
@@ -204,6 +205,12 @@ impl ListenerKey {
 }
 
 impl ListenerKey {
+    /// `<Kind>/<namespace>/<name>` of the object that declares the listener, and the listener's name in it.
+    #[must_use]
+    pub fn object_and_name(&self) -> (&str, &str) {
+        self.0.rsplit_once('/').unwrap_or_default()
+    }
+
     /// The ListenerSet that declares the listener; `None` if a Gateway does.
     #[must_use]
     pub fn listener_set(&self) -> Option<ObjectName> {
@@ -215,25 +222,31 @@ impl ListenerKey {
 }
 
 impl RouteKey {
-    /// Rule number `rule` of a route object, attached to `listener`.
+    /// Rule number `rule` of a route object at a Gateway.
     #[must_use]
-    pub fn new(kind: &str, object: &ObjectName, rule: u16, listener: &ListenerKey) -> Self {
-        Self(format!("{kind}/{object}/{rule}/{listener}").into())
+    pub fn new(kind: &str, object: &ObjectName, rule: u16, gateway: &ObjectName) -> Self {
+        Self(format!("{kind}/{object}/{rule}/{gateway}").into())
     }
 
-    /// The same rule on another listener.
+    /// The same rule at one listener: its name in dumps, and for proxies that get a rule for each listener.
     #[must_use]
-    pub fn on(&self, listener: &ListenerKey) -> Self {
-        let rule_end = self.0.match_indices('/').nth(3).map_or(0, |(at, _)| at);
-        let rule = self.0.get(..rule_end).unwrap_or_default();
-        Self(format!("{rule}/{listener}").into())
+    pub fn at(&self, listener: &ListenerKey) -> Self {
+        Self(format!("{}/{listener}", self.rule()).into())
     }
 
-    /// The listener.
+    /// The listener, if it is the key of a rule at one listener.
     #[must_use]
     pub fn listener(&self) -> Option<ListenerKey> {
-        let (rule_end, _) = self.0.match_indices('/').nth(3)?;
-        ListenerKey::parse(self.0.get(rule_end + 1..)?).ok()
+        ListenerKey::parse(self.0.get(self.rule().len() + 1..)?).ok()
+    }
+
+    /// `<Kind>/<namespace>/<name>/<rule>`: the rule, without where it is.
+    #[must_use]
+    pub fn rule(&self) -> &str {
+        let end = self.0.match_indices('/').nth(3).map(|(end, _)| end);
+        self.0
+            .get(..end.unwrap_or(self.0.len()))
+            .unwrap_or_default()
     }
 
     /// The kind of the route object.
@@ -335,15 +348,18 @@ mod tests {
         let own = ListenerKey::new("ListenerSet", &gateway, "http");
         assert_eq!(own.listener_set(), Some(gateway.clone()));
 
-        let route = RouteKey::new("HTTPRoute", &ObjectName::new("app", "shop"), 3, &listener);
-        assert_eq!(
-            route.as_str(),
-            "HTTPRoute/app/shop/3/Gateway/infra/web.example/http"
-        );
+        let route = RouteKey::new("HTTPRoute", &ObjectName::new("app", "shop"), 3, &gateway);
+        assert_eq!(route.as_str(), "HTTPRoute/app/shop/3/infra/web.example");
+        assert_eq!(RouteKey::parse(route.as_str()), Ok(route.clone()));
         assert_eq!(route.object_and_rule(), ("app/shop", 3));
-        assert_eq!(route.on(&listener), route);
+        assert_eq!(route.rule(), "HTTPRoute/app/shop/3");
+        assert_eq!(route.listener(), None);
+        let at = route.at(&own);
+        assert_eq!(at.rule(), route.rule());
+        assert_eq!(at.listener(), Some(own.clone()));
+        assert_eq!(at.at(&listener).listener(), Some(listener.clone()));
         assert_eq!(
-            route.on(&own).as_str(),
+            at.as_str(),
             "HTTPRoute/app/shop/3/ListenerSet/infra/web.example/http"
         );
         assert_eq!(RouteKey::parse(route.as_str()), Ok(route));

@@ -3,6 +3,7 @@
 //! A value of a model type is correct by construction: its constructors reject what the data plane
 //! could not apply, so later stages do not check again.
 
+mod attachment;
 mod authorization;
 mod backend;
 mod bind;
@@ -10,6 +11,7 @@ mod change;
 mod dangling;
 mod duration;
 mod external_auth;
+mod feature;
 mod filter;
 mod host;
 mod json;
@@ -27,6 +29,7 @@ mod session;
 mod tls;
 mod workload;
 
+pub use attachment::{Attachment, Attachments};
 pub use authorization::{AuthorizationPolicy, AuthorizationRule};
 pub use backend::{
     Backend, BackendProtocol, Host, HostAddress, Hosts, Member, Picker, PickerFailureMode, Pool,
@@ -39,6 +42,7 @@ pub use duration::{GatewayDuration, InvalidDuration, Timeout};
 pub use external_auth::{
     AuthPathPrefix, ExternalAuth, ExternalAuthProtocol, InvalidAuthPathPrefix,
 };
+pub use feature::{Feature, Features};
 pub use filter::{
     Allow, Cors, CorsOrigin, FilterSet, Filters, Fraction, HeaderEdit, InvalidFraction,
     InvalidOrigin, InvalidPathEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
@@ -67,7 +71,7 @@ pub use resource::{Kind, Resource};
 pub use resources::{Keyed, Resources};
 pub use route::{
     HttpRule, InvalidBackend, L4Backend, L4Rule, Order, RequestProtocol, Retry, Route,
-    RouteBackend, RouteRule, Target, Timeouts,
+    RouteBackend, RouteRule, RuleAtListener, Target, Timeouts,
 };
 pub use session::{
     CookiePath, InvalidCookiePath, SessionLifetime, SessionPersistence, SessionToken,
@@ -86,7 +90,7 @@ pub struct Model {
     pub binds: Resources<Bind>,
     /// Gateway listeners, each of one bind.
     pub listeners: Resources<Listener>,
-    /// Route rules, each of one listener.
+    /// Route rules, each with its listeners.
     pub routes: Resources<Route>,
     /// `Backend` objects and inference pools.
     pub backends: Resources<Backend>,

@@ -162,7 +162,7 @@ kinds! {
     Backend in backends;
     /// A machine that serves services.
     Workload in workloads;
-    /// A rule of a route on one listener.
+    /// A rule of a route at a Gateway.
     Route in routes;
     /// A policy with its target.
     Policy in policies;

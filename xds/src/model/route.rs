@@ -1,7 +1,6 @@
-//! A rule of a route object, attached to one listener.
+//! A rule of a route object, with the listeners that it is attached to.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -9,19 +8,18 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::{
-    BackendKey, Filters, Hostname, HttpMatch, ListenerKey, RouteKey, ServiceKey,
+    Attachment, Attachments, BackendKey, Filters, HttpMatch, Model, RouteKey, ServiceKey,
     SessionPersistence, Timeout, Transport, json,
 };
 
-/// One rule of one route object, attached to one listener.
+/// One rule of one route object at the listeners of one Gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// Key of object, rule and listener.
+    /// Key of object, rule and Gateway. Of a rule from a controller of the release before, which sends one for
+    /// each listener: key of object, rule and listener.
     pub key: RouteKey,
-    /// The listener it is attached to.
-    pub listener: ListenerKey,
-    /// Hosts that match both the route and the listener; empty means every host of the listener.
-    pub hostnames: Arc<[Hostname]>,
+    /// The listeners that it is attached to.
+    pub attachments: Attachments,
     /// Creation time of the route object in seconds since 1970; 0 if unknown.
     pub created: i64,
     /// Matches, filters and backends.
@@ -47,6 +45,15 @@ impl Route {
         }
     }
 
+    /// The rule at each of its listeners.
+    pub fn at_listeners(&self) -> impl Iterator<Item = RuleAtListener<'_>> {
+        let attachments = self.attachments.iter();
+        attachments.map(|attachment| RuleAtListener {
+            route: self,
+            attachment,
+        })
+    }
+
     /// Precedence among equally specific rules.
     #[must_use]
     pub fn order(&self) -> Order<'_> {
@@ -59,23 +66,67 @@ impl Route {
     }
 }
 
-impl Serialize for Route {
+/// A rule at one of its listeners: as it is shown. A rule that serves several listeners is shown once for each
+/// of them, by a key of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuleAtListener<'a> {
+    /// The rule.
+    pub route: &'a Route,
+    /// Its listener.
+    pub attachment: &'a Attachment,
+}
+
+impl RuleAtListener<'_> {
+    /// Key of object, rule and listener.
+    #[must_use]
+    pub fn key(&self) -> RouteKey {
+        self.route.key.at(&self.attachment.listener)
+    }
+}
+
+impl Model {
+    /// The rules at each of their listeners, in the order of the keys of these.
+    pub fn rules_at_listeners(&self) -> impl Iterator<Item = RuleAtListener<'_>> {
+        let mut routes = self.routes.values().peekable();
+        let mut at_rule = Vec::new().into_iter();
+        std::iter::from_fn(move || {
+            if let Some(next) = at_rule.next() {
+                return Some(next);
+            }
+            // A rule is there once for each Gateway.
+            let first = routes.next()?;
+            let mut all: Vec<RuleAtListener<'_>> = first.at_listeners().collect();
+            while let Some(same) = routes.next_if(|it| it.key.rule() == first.key.rule()) {
+                all.extend(same.at_listeners());
+            }
+            all.sort_by_key(|it| &it.attachment.listener);
+            at_rule = all.into_iter();
+            at_rule.next()
+        })
+    }
+}
+
+impl Serialize for RuleAtListener<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self {
-            key,
-            listener,
-            hostnames,
+        let Self { route, attachment } = self;
+        let Route {
+            key: _,
+            attachments: _,
             created: _, // A part of the order.
             rule,
-        } = self;
+        } = route;
+        let Attachment {
+            listener,
+            hostnames,
+        } = attachment;
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("key", key)?;
+        map.serialize_entry("key", &self.key())?;
         map.serialize_entry("listener", listener)?;
         map.serialize_entry("protocol", rule.protocol())?;
         if !hostnames.is_empty() {
             map.serialize_entry("hostnames", &**hostnames)?;
         }
-        map.serialize_entry("order", &self.order())?;
+        map.serialize_entry("order", &route.order())?;
         if let Some(name) = rule.name() {
             map.serialize_entry("name", name)?;
         }

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
-    CookiePath, HeaderMatch, HttpMatch, HttpRule, L4Backend, L4Rule, PathMatch, Pattern,
-    QueryMatch, RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule, SessionLifetime,
-    SessionPersistence, SessionToken, StringMatch, Timeouts,
+    Attachment, CookiePath, HeaderMatch, HttpMatch, HttpRule, L4Backend, L4Rule, PathMatch,
+    Pattern, QueryMatch, RequestProtocol, Retry, Route, RouteBackend, RouteKey, RouteRule,
+    SessionLifetime, SessionPersistence, SessionToken, StringMatch, Timeouts,
 };
 
 use super::filter::filters;
@@ -17,19 +17,33 @@ use super::value::{
 prop_compose! {
     pub(super) fn route()(
         object in object_name(),
-        listener in listener_key(),
-        hostnames in vec(hostname(), 0..3),
+        gateway in object_name(),
+        attachments in vec(attachment(), 1..4),
+        is_of_listener in any::<bool>(),
         created in any::<i64>(),
         number in any::<u16>(),
         rule in rule(),
     ) -> Route {
+        let key = RouteKey::new("HTTPRoute", &object, number, &gateway);
+        let (key, attachments) = match &attachments[..] {
+            [first, ..] if is_of_listener => (key.at(&first.listener), first.clone().into()),
+            all => (key, all.iter().cloned().collect()),
+        };
         Route {
-            key: RouteKey::new("HTTPRoute", &object, number, &listener),
-            listener,
-            hostnames: hostnames.into(),
+            key,
+            attachments,
             created,
             rule,
         }
+    }
+}
+
+prop_compose! {
+    fn attachment()(
+        listener in listener_key(),
+        hostnames in vec(hostname(), 0..3),
+    ) -> Attachment {
+        Attachment { listener, hostnames: hostnames.into() }
     }
 }
 

@@ -114,7 +114,7 @@ fn dump(model: &Model) -> Result<Dump> {
         "version": Version::default(),
         "binds": list(&model.binds)?,
         "listeners": list(&model.listeners)?,
-        "routes": list(&model.routes)?,
+        "routes": model.rules_at_listeners().map(serde_json::to_value).collect::<Result<Vec<Value>, _>>()?,
         "backends": list(&model.backends)?,
         "workloads": list(&model.workloads)?,
         "services": list(&model.services)?,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use xds::model::{Hostname, ObjectName, Pattern, Route, RouteKey, RouteRule};
+use xds::model::{self, Attachments, Hostname, ObjectName, Pattern, Route, RouteKey, RouteRule};
 
 use super::closed::{self, Starts};
 use super::route_cost::{self, Cost, RouteCost};
@@ -127,9 +127,8 @@ impl ResolvedRoute {
         let templates = rules.into_iter().enumerate().filter_map(|(index, rule)| {
             let number = u16::try_from(index).ok()?;
             Some(Arc::new(Route {
-                key: RouteKey::new(kind, name, number, &first.listener),
-                listener: first.listener.clone(),
-                hostnames: Arc::clone(&first.hostnames),
+                key: RouteKey::new(kind, name, number, &first.gateway).at(&first.listener),
+                attachments: attachment(first).into(),
                 created: self.created,
                 rule,
             }))
@@ -186,16 +185,23 @@ impl ResolvedRoute {
 
 /// A rule at another listener.
 pub(crate) fn at(rule: &Arc<Route>, candidate: &Candidate) -> Arc<Route> {
-    if rule.listener == candidate.listener {
+    let attachments = Attachments::from(attachment(candidate));
+    if rule.attachments == attachments {
         return Arc::clone(rule);
     }
     Arc::new(Route {
-        key: rule.key.on(&candidate.listener),
-        listener: candidate.listener.clone(),
-        hostnames: Arc::clone(&candidate.hostnames),
+        key: rule.key.at(&candidate.listener),
+        attachments,
         created: rule.created,
         rule: rule.rule.clone(),
     })
+}
+
+fn attachment(candidate: &Candidate) -> model::Attachment {
+    model::Attachment {
+        listener: candidate.listener.clone(),
+        hostnames: Arc::clone(&candidate.hostnames),
+    }
 }
 
 /// The listeners of these parents, each once.

@@ -83,7 +83,7 @@ impl SubAssign for Cost {
 /// The cost of a rule at a listener, whose content without keys and hosts takes `bytes`.
 pub(crate) fn of_rule(template: &Route, bytes: usize, candidate: &Candidate) -> Cost {
     let listener = candidate.listener.as_str().len();
-    let key = template.key.as_str().len() - template.listener.as_str().len() + listener;
+    let key = template.key.rule().len() + 1 + listener;
     let hosts = candidate.hostnames.iter();
     let hosts: usize = hosts.map(|host| host.as_str().len() + TEXT_BYTES).sum();
     Cost::of_resource(key, bytes + key + listener + hosts + OTHER_BYTES)

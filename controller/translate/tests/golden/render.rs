@@ -5,7 +5,7 @@ use std::fmt::{Debug, Display, Write as _};
 
 use translate::status::{Blame, Condition, ListenerStatus, PolicyStatus, Statuses};
 use translate::{Infrastructure, Translation};
-use xds::model::{Keyed, Model, ObjectName, Resources};
+use xds::model::{Hostname, Keyed, ListenerKey, Model, ObjectName, Resources, RouteKey, RouteRule};
 
 use super::debug_text;
 
@@ -150,11 +150,39 @@ fn conditions(out: &mut String, depth: usize, conditions: &[Condition]) {
 fn model(out: &mut String, model: &Model) {
     section(out, "binds", &model.binds);
     section(out, "listeners", &model.listeners);
-    section(out, "routes", &model.routes);
+    routes(out, model);
     section(out, "backends", &model.backends);
     section(out, "policies", &model.policies);
     section(out, "services", &model.services);
     section(out, "workloads", &model.workloads);
+}
+
+/// A rule at one of its listeners.
+#[derive(Debug)]
+#[expect(dead_code, reason = "its text is compared")]
+struct Route<'a> {
+    key: RouteKey,
+    listener: &'a ListenerKey,
+    hostnames: &'a [Hostname],
+    created: i64,
+    rule: &'a RouteRule,
+}
+
+fn routes(out: &mut String, model: &Model) {
+    let rules = model.rules_at_listeners();
+    let rules = rules.map(|it| Route {
+        key: it.key(),
+        listener: &it.attachment.listener,
+        hostnames: &it.attachment.hostnames,
+        created: it.route.created,
+        rule: &it.route.rule,
+    });
+    for (number, rule) in rules.enumerate() {
+        if number == 0 {
+            line(out, 0, format_args!("\nroutes"));
+        }
+        line(out, 1, debug_text::of(&rule, 2));
+    }
 }
 
 fn section<T: Keyed + Debug>(out: &mut String, title: &str, resources: &Resources<T>) {

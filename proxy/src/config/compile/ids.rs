@@ -1,7 +1,7 @@
 //! The ids of everything for which shards keep state across configurations.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
+use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::names::{Interned, Interner};
 pub(super) struct Ids {
     pub(super) binds: BindIds,
     pub(super) listeners: IdTable<ListenerKey>,
-    pub(super) rules: IdTable<RouteKey>,
+    pub(super) rules: IdTable<PlacedKey>,
     pub(super) clusters: IdTable<Arc<str>>,
     /// By cluster: the health of an endpoint of two services is tracked for each on its own. And by
     /// TLS settings: connections are not shared between different ones.
@@ -61,6 +61,28 @@ impl Ids {
             && self.rules.gone.is_empty()
             && self.clusters.gone.is_empty()
             && self.endpoints.gone.is_empty())
+    }
+}
+
+/// Identifies a rule at a listener, whether it came once for the listener or once for its Gateway.
+#[derive(Debug, Clone)]
+pub(super) struct PlacedKey {
+    pub(super) route: RouteKey,
+    pub(super) listener: ListenerKey,
+}
+
+impl PartialEq for PlacedKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.listener == other.listener && self.route.rule() == other.route.rule()
+    }
+}
+
+impl Eq for PlacedKey {}
+
+impl Hash for PlacedKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.route.rule().hash(state);
+        self.listener.hash(state);
     }
 }
 

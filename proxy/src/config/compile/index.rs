@@ -32,7 +32,9 @@ impl Index {
                 }
             }
             Resource::Route(it) => {
-                add(&mut self.routes, &it.listener, &it.key);
+                for attachment in it.attachments.iter() {
+                    add(&mut self.routes, &attachment.listener, &it.key);
+                }
                 for target in targets(it) {
                     add(&mut self.users, &target, &it.key);
                 }
@@ -58,7 +60,9 @@ impl Index {
                 }
             }
             Resource::Route(it) => {
-                remove(&mut self.routes, &it.listener, &it.key);
+                for attachment in it.attachments.iter() {
+                    remove(&mut self.routes, &attachment.listener, &it.key);
+                }
                 for target in targets(it) {
                     remove(&mut self.users, &target, &it.key);
                 }

@@ -175,6 +175,13 @@ impl Authenticators {
         was_fetched.then(|| Arc::clone(&known.source))
     }
 
+    /// Adds a reference to a compiled form that is in use.
+    pub(super) fn add_reference(&mut self, compiled: &Arc<Authenticator>) {
+        if let Some(at) = self.by_address.get(&address(compiled)) {
+            self.policies[*at].rules += 1;
+        }
+    }
+
     pub(super) fn remove_reference(&mut self, compiled: &Arc<Authenticator>) {
         if let Some(at) = self.by_address.get(&address(compiled)) {
             self.policies[*at].rules -= 1;

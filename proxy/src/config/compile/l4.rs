@@ -1,21 +1,29 @@
 //! Compiles rules for connections that are forwarded as bytes.
 
-use xds::model::{L4Backend, L4Rule, Route, Transport};
+use xds::model::{L4Backend, L4Rule, ListenerKey, Route, Transport};
 
 use super::policy::parts;
 use super::rule::RuleCompiler;
 use crate::config::{self, Draw};
+use crate::names::Interned;
 
 impl RuleCompiler<'_> {
-    pub(super) fn l4_rule(&mut self, route: &Route, rule: &L4Rule) -> config::L4Rule {
-        let settings = self.settings_of(route);
+    /// A rule at a listener, where it has this id.
+    pub(super) fn l4_rule(
+        &mut self,
+        route: &Route,
+        listener: &ListenerKey,
+        id: Interned,
+        rule: &L4Rule,
+    ) -> config::L4Rule {
+        let settings = self.settings;
         let weights: Vec<u32> = rule.backends.iter().map(|backend| backend.weight).collect();
         let transport = route.rule.transport();
         config::L4Rule {
-            id: self.ids.rules.acquire(&route.key),
+            id,
             name: parts(route.key.as_str(), 4).into(),
             gateway: self.gateway.to_string().into(),
-            listener: route.listener.as_str().into(),
+            listener: listener.as_str().into(),
             draw: Draw::new(&weights),
             backends: rule
                 .backends
@@ -23,7 +31,7 @@ impl RuleCompiler<'_> {
                 .map(|backend| self.l4_backend(backend, transport, &settings.limits))
                 .collect(),
             limits: settings.limits,
-            access_log: settings.access_log,
+            access_log: settings.access_log.clone(),
         }
     }
 

@@ -13,7 +13,10 @@ use super::policy::{Policies, RequestSettings};
 use super::rule::{AnyRule, CompiledRule};
 use super::servers::Servers;
 use super::tls::TlsCompiler;
-use crate::config::{Accepts, Chunked, L4Routes, Listener, ListenerSettings, Rule, TrafficMode};
+use crate::config::{
+    Accepts, ChunkedEntries, L4Routes, Listener, ListenerSettings, PlacedRule, TrafficMode,
+};
+use crate::names::Interned;
 use crate::route::{Router, RouterCompiler, Source};
 
 /// All listeners that are on a bind.
@@ -26,7 +29,7 @@ struct Unit {
     /// Boxed: nodes of the map are partly empty.
     rules: BTreeMap<RouteKey, Box<NumberedRule>>,
     /// The rules of requests, by number.
-    table: Chunked<Rule>,
+    table: ChunkedEntries<PlacedRule>,
     numbers: Slots,
     router: RouterCompiler<RouteMatch>,
     /// The router and the rules of connections; `None` if they must be rebuilt.
@@ -36,40 +39,77 @@ struct Unit {
     servers: Option<Servers>,
 }
 
-/// A rule; one of requests with its number in the listener.
+/// A rule with its number in the listener. There are many: its fields have no gaps.
 #[derive(Debug)]
 struct NumberedRule {
     rule: CompiledRule,
     route: Arc<Route>,
-    number: Option<u32>,
+    /// Only of a rule of requests.
+    number: u32,
+    attachment: u16,
+}
+
+impl NumberedRule {
+    fn number(&self) -> Option<u32> {
+        matches!(self.rule.rule, AnyRule::Http(_)).then_some(self.number)
+    }
+
+    fn placed(&self) -> Placed {
+        Placed {
+            route: Arc::clone(&self.route),
+            attachment: self.attachment,
+        }
+    }
+}
+
+/// A rule at a listener.
+#[derive(Debug, Clone)]
+pub(super) struct Placed {
+    pub(super) route: Arc<Route>,
+    /// The place of the listener among its attachments.
+    pub(super) attachment: u16,
+}
+
+impl Placed {
+    fn is_at(&self, route: &Arc<Route>, attachment: u16) -> bool {
+        Arc::ptr_eq(&self.route, route) && self.attachment == attachment
+    }
 }
 
 /// A match of a route's rule, as the router's compiler keeps it.
 #[derive(Debug, Clone)]
 struct RouteMatch {
     route: Arc<Route>,
-    number: u32,
+    attachment: u16,
     index: u16,
+    number: u32,
 }
 
 impl RouteMatch {
     /// All matches of a rule.
-    fn all(route: &Arc<Route>, number: u32) -> impl Iterator<Item = Self> {
+    fn all(Placed { route, attachment }: &Placed, number: u32) -> impl Iterator<Item = Self> {
         let matches = match &route.rule {
             RouteRule::Http(rule) => rule.matches.len(),
             RouteRule::Tls(_) | RouteRule::Tcp(_) | RouteRule::Udp(_) => 0,
         };
         (0..).take(matches).map(move |index| Self {
             route: Arc::clone(route),
-            number,
+            attachment: *attachment,
             index,
+            number,
         })
     }
 }
 
+/// The hosts of a route at one of its attachments.
+fn hostnames(route: &Route, attachment: u16) -> &[Hostname] {
+    let attachment = route.attachments.get(usize::from(attachment));
+    attachment.map_or(&[], |it| &it.hostnames)
+}
+
 impl Source for RouteMatch {
     fn hostnames(&self) -> &[Hostname] {
-        &self.route.hostnames
+        hostnames(&self.route, self.attachment)
     }
 
     fn matches(&self) -> &HttpMatch {
@@ -108,7 +148,7 @@ impl Listeners {
         &mut self,
         listener: &ListenerKey,
         key: &RouteKey,
-        rule: Option<(CompiledRule, Arc<Route>)>,
+        rule: Option<(Interned, CompiledRule, Placed)>,
     ) -> Option<CompiledRule> {
         let unit = match &rule {
             Some(_) => self.0.entry(listener.clone()).or_default(),
@@ -218,26 +258,38 @@ impl Unit {
     fn set(
         &mut self,
         key: &RouteKey,
-        rule: Option<(CompiledRule, Arc<Route>)>,
+        rule: Option<(Interned, CompiledRule, Placed)>,
     ) -> Option<CompiledRule> {
         let before = self.rules.remove(key);
-        let mut number = before.as_ref().and_then(|it| it.number);
+        let mut number = before.as_ref().and_then(|it| it.number());
         let is_http = |rule: &CompiledRule| matches!(rule.rule, AnyRule::Http(_));
         if before.as_ref().is_some_and(|it| !is_http(&it.rule))
-            || rule.as_ref().is_some_and(|(rule, _)| !is_http(rule))
+            || rule.as_ref().is_some_and(|(_, rule, _)| !is_http(rule))
         {
             self.routing.1 = None;
         }
-        if let Some(before) = &before
+        let http = match &rule {
+            Some((id, it, _)) => match &it.rule {
+                AnyRule::Http(rule) => Some(PlacedRule {
+                    id: *id,
+                    rule: Arc::clone(rule),
+                }),
+                AnyRule::L4(_) => None,
+            },
+            None => None,
+        };
+        // With the same matches, under the same number, the router stays.
+        let is_same = before
+            .as_ref()
+            .zip(rule.as_ref())
+            .is_some_and(|(before, (.., placed))| placed.is_at(&before.route, before.attachment));
+        let stays = is_same && http.is_some() && number.is_some();
+        if let Some(before) = before.as_ref().filter(|_| !stays)
             && let Some(number) = number
         {
             self.routing.0 = None;
-            RouteMatch::all(&before.route, number).for_each(|it| self.router.remove(&it));
+            RouteMatch::all(&before.placed(), number).for_each(|it| self.router.remove(&it));
         }
-        let http = match rule.as_ref().map(|(it, _)| &it.rule) {
-            Some(AnyRule::Http(rule)) => Some(Arc::clone(rule)),
-            _ => None,
-        };
         if let Some(unused) = number.take_if(|_| http.is_none()) {
             self.table.set(unused as usize, None);
             self.numbers.remove_reference(unused as usize);
@@ -249,15 +301,16 @@ impl Unit {
             });
             self.table.set(number as usize, Some(http));
         }
-        if let Some((rule, route)) = rule {
-            if let Some(number) = number {
+        if let Some((_, rule, placed)) = rule {
+            if let Some(number) = number.filter(|_| !stays) {
                 self.routing.0 = None;
-                RouteMatch::all(&route, number).for_each(|it| self.router.add(&it));
+                RouteMatch::all(&placed, number).for_each(|it| self.router.add(&it));
             }
             let numbered = NumberedRule {
                 rule,
-                route,
-                number,
+                route: placed.route,
+                number: number.unwrap_or_default(),
+                attachment: placed.attachment,
             };
             self.rules.insert(key.clone(), Box::new(numbered));
         }
@@ -278,17 +331,18 @@ impl Unit {
 /// equal ones the first by order.
 fn l4_routes(rules: &BTreeMap<RouteKey, Box<NumberedRule>>) -> L4Routes {
     let rules = rules.values().filter_map(|it| match &it.rule.rule {
-        AnyRule::L4(rule) => Some((&it.route, rule)),
+        AnyRule::L4(rule) => Some((it, rule)),
         AnyRule::Http(_) => None,
     });
     let mut rules: Vec<_> = rules.collect();
-    rules.sort_by_cached_key(|(route, _)| precedence(route));
+    rules.sort_by_cached_key(|(numbered, _)| precedence(&numbered.route));
     let mut named = Vec::new();
-    for (route, rule) in rules {
-        if route.hostnames.is_empty() {
+    for (numbered, rule) in rules {
+        let hostnames = hostnames(&numbered.route, numbered.attachment);
+        if hostnames.is_empty() {
             named.push((None, Arc::clone(rule)));
         }
-        let names = route.hostnames.iter().map(Some);
+        let names = hostnames.iter().map(Some);
         named.extend(names.map(|name| (name, Arc::clone(rule))));
     }
     L4Routes::new(named)

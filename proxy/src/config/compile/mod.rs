@@ -16,6 +16,7 @@ mod l4;
 mod last;
 mod listener;
 mod options;
+mod place;
 mod policy;
 mod rule;
 mod servers;
@@ -26,9 +27,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use xds::model::{
-    self, BindKey, Change, HostAddress, Hosts, ListenerKey, Model, Resource, RouteKey,
-};
+use xds::fast_hash::FastHashMap;
+use xds::model::{self, BindKey, Change, HostAddress, Hosts, Model, Resource};
 
 use self::authorization::Authorizations;
 use self::bind::{BindCompiler, CompiledBind};
@@ -39,9 +39,9 @@ use self::index::Index;
 use self::jwt::Authenticators;
 use self::last::Last;
 use self::listener::{ListenerCompiler, Listeners};
+use self::place::RulePlacer;
 use self::policy::Policies;
-use self::rule::{CompiledRule, LastSettings, RuleCompiler};
-use self::servers::Servers;
+use self::rule::LastSettings;
 use self::targets::{ClusterUsers, TargetCluster, Targets};
 use self::tls::TlsCompiler;
 use super::dns::Resolved;
@@ -108,11 +108,17 @@ impl Compiler {
 
     /// Applies changes to the model, and marks what they affect as dirty.
     pub fn take(&mut self, changes: &[Change]) {
+        let mut stays_in_place = Vec::with_capacity(changes.len());
         for (key, new) in changes {
             let old = self.model.resource(key.kind, &key.key);
             self.jwt.replace(old.as_ref(), new.as_ref());
+            let stays = dirty::stays_in_place(old.as_ref(), new.as_ref());
+            stays_in_place.push(stays);
             if let Some(old) = old {
-                self.dirty.mark(&old, &self.model, &self.index);
+                self.dirty.detach(&old, new.as_ref());
+                if !stays {
+                    self.dirty.mark(&old, &self.model, &self.index);
+                }
                 self.index.remove(&old);
                 if let Resource::Policy(policy) = &old {
                     self.policies.remove(policy);
@@ -127,9 +133,11 @@ impl Compiler {
             }
         }
         // Children may have come after their parents.
-        for (_, new) in changes {
-            if let Some(new) = new {
-                self.dirty.mark(new, &self.model, &self.index);
+        for ((_, new), stays) in changes.iter().zip(stays_in_place) {
+            match new {
+                Some(Resource::Listener(listener)) if stays => self.dirty.listener(listener),
+                Some(new) => self.dirty.mark(new, &self.model, &self.index),
+                None => {}
             }
         }
     }
@@ -176,7 +184,7 @@ impl Compiler {
                 self.forget_cluster(index);
             }
             if replaced.is_other {
-                dirty.used(Arc::clone(&key), &self.model, &self.index);
+                dirty.used(Arc::clone(&key), &self.index);
             }
             for place in replaced.places {
                 let index = place.index.0;
@@ -228,109 +236,29 @@ impl Compiler {
         self.endpoints -= endpoints;
     }
 
-    /// Whether a listener exists and is attached to a bind.
-    fn live(&self, key: &ListenerKey) -> Option<Arc<model::Listener>> {
-        let listener = self.model.listeners.get(key)?;
-        let is_bound = self.model.binds.contains_key(&listener.bind);
-        is_bound.then(|| Arc::clone(listener))
-    }
-
     fn compile_rules(
         &mut self,
         dirty: &mut Dirty,
         clusters: &mut BTreeSet<usize>,
         options: &CompileOptions,
     ) {
-        for (key, routes) in std::mem::take(&mut dirty.routes) {
-            dirty.listeners.insert(key.clone());
-            let Some(listener) = self.live(&key) else {
-                self.tls.forget_listener(&key);
-                self.set_servers(&key, None, clusters);
-                for (route, rule) in self.listeners.remove(&key, &mut self.ids) {
-                    self.remove_reference(&route, rule, clusters);
-                }
-                continue;
-            };
-            let servers = Servers::compile(&listener, &self.targets);
-            self.set_servers(&key, Some(servers), clusters);
-            for route in routes {
-                self.compile_rule(&listener, &route, clusters, options);
-            }
-        }
-    }
-
-    fn compile_rule(
-        &mut self,
-        listener: &model::Listener,
-        key: &RouteKey,
-        clusters: &mut BTreeSet<usize>,
-        options: &CompileOptions,
-    ) {
-        let route = self.model.routes.get(key);
-        let route = route.filter(|route| route.listener == listener.key);
-        let settings = listener::settings(listener, &self.policies, options);
-        let mut compiler = RuleCompiler {
+        let mut placer = RulePlacer {
+            model: &self.model,
             policies: &self.policies,
             targets: &self.targets,
+            options,
+            known_clusters: &self.clusters,
+            listeners: &mut self.listeners,
             ids: &mut self.ids,
-            gateway: &listener.gateway,
-            settings: &settings,
+            users: &mut self.users,
             jwt: &mut self.jwt,
             authorization: &mut self.authorization,
             last: &mut self.settings,
+            tls: &mut self.tls,
+            clusters,
+            found: FastHashMap::default(),
         };
-        let compiled = route.map(|route| compiler.compile(route));
-        if let Some(compiled) = &compiled {
-            let used = compiled.count_references(&mut self.users);
-            self.add_users(used, compiled.gateway(), clusters);
-        }
-        let compiled = compiled.zip(route.map(Arc::clone));
-        if let Some(before) = self.listeners.set(&listener.key, key, compiled) {
-            self.remove_reference(key, before, clusters);
-        }
-    }
-
-    /// Replaces the authorization servers of a listener.
-    fn set_servers(
-        &mut self,
-        listener: &ListenerKey,
-        servers: Option<Servers>,
-        clusters: &mut BTreeSet<usize>,
-    ) {
-        if let Some(servers) = &servers {
-            let used = servers.count_references(&mut self.users);
-            self.add_users(used, &servers.gateway, clusters);
-        }
-        if let Some(before) = self.listeners.set_servers(listener, servers) {
-            let gateway = before.gateway.clone();
-            let left = before.remove_reference(&mut self.users);
-            self.add_users(left, &gateway, clusters);
-        }
-    }
-
-    fn remove_reference(
-        &mut self,
-        key: &RouteKey,
-        rule: CompiledRule,
-        clusters: &mut BTreeSet<usize>,
-    ) {
-        let gateway = rule.gateway().clone();
-        let left = rule.remove_reference(key, &mut self.ids, &mut self.jwt, &mut self.users);
-        self.add_users(left, &gateway, clusters);
-    }
-
-    /// If a Gateway has a policy, the clusters that it starts or stops using have to be compiled
-    /// again.
-    fn add_users(
-        &self,
-        used: Vec<ClusterIndex>,
-        gateway: &model::ObjectName,
-        clusters: &mut BTreeSet<usize>,
-    ) {
-        if !self.policies.of_gateway(gateway).is_empty() {
-            let used = used.into_iter().map(|cluster| cluster.0);
-            clusters.extend(used.filter(|index| self.clusters.contains_key(index)));
-        }
+        placer.place_all(dirty);
     }
 
     fn compile_clusters(
@@ -368,7 +296,9 @@ impl Compiler {
 
     fn compile_listeners(&mut self, dirty: &mut Dirty, options: &CompileOptions) {
         for key in std::mem::take(&mut dirty.listeners) {
-            let Some(listener) = self.live(&key) else {
+            let listener = self.model.listeners.get(&key);
+            let is_bound = |it: &&Arc<model::Listener>| self.model.binds.contains_key(&it.bind);
+            let Some(listener) = listener.filter(is_bound) else {
                 continue;
             };
             let mut compiler = ListenerCompiler {
@@ -378,7 +308,7 @@ impl Compiler {
                 tls: &mut self.tls,
                 options,
             };
-            let compiled = compiler.compile(&listener);
+            let compiled = compiler.compile(listener);
             if let Some(bind) = self.binds.get_mut(&listener.bind) {
                 bind.replace(&compiled);
             }

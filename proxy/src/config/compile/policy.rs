@@ -182,11 +182,18 @@ impl Policies {
         self.backends.get(backend).unwrap_or(&NO_LAYER)
     }
 
-    /// The policies of a route and its rule; `None` if there are none, as for most routes.
-    pub(super) fn of_route(&self, route: &Route) -> Option<[&Layer; 2]> {
-        let layers = self.routes.get(parts(route.key.as_str(), 3))?;
+    /// Settings of a listener, overridden by the policies of a route and its rule. Most routes have none.
+    pub(super) fn of_rule<'a>(
+        &'a self,
+        route: &Route,
+        settings: RequestSettings<'a>,
+    ) -> RequestSettings<'a> {
+        let Some(layers) = self.routes.get(parts(route.key.as_str(), 3)) else {
+            return settings;
+        };
         let rule = route.rule.name().and_then(|name| layers.rules.get(name));
-        Some([&layers.object, rule.unwrap_or(&NO_LAYER)])
+        let settings = settings.with(&layers.object);
+        settings.with(rule.unwrap_or(&NO_LAYER))
     }
 }
 
@@ -230,6 +237,25 @@ pub(super) struct RequestSettings<'a> {
 }
 
 impl<'a> RequestSettings<'a> {
+    /// Whether they are the same settings, of the same policies.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let Self {
+            limits,
+            access_log,
+            jwt,
+            authorization,
+            invalid,
+            hides_query,
+        } = self;
+        let tokens = |jwt: &Option<JwtInForce<'_>>| jwt.map(|it| std::ptr::from_ref(it.policy));
+        tokens(jwt) == tokens(&other.jwt)
+            && authorization.map(std::ptr::from_ref) == other.authorization.map(std::ptr::from_ref)
+            && *invalid == other.invalid
+            && *hides_query == other.hides_query
+            && *limits == other.limits
+            && *access_log == other.access_log
+    }
+
     pub(super) fn new(options: &CompileOptions) -> Self {
         Self {
             limits: Limits::default(),

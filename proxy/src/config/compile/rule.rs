@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use xds::model::{
-    self, HttpRule, InvalidBackend, ObjectName, PolicyKey, Route, RouteBackend, RouteKey,
-    RouteRule, Target, Timeout, Transport,
+    self, HttpRule, InvalidBackend, ObjectName, PolicyKey, Route, RouteBackend, Target, Timeout,
+    Transport,
 };
 
 use super::authorization::Authorizations;
-use super::ids::Ids;
+use super::ids::{Ids, PlacedKey};
 use super::jwt::Authenticators;
 use super::last::Last;
 use super::policy::{Layer, Policies, RequestSettings, parts};
@@ -22,7 +22,7 @@ use crate::names::KeyPrefix;
 use crate::policy::compiled::{BackendPolicy, RulePolicy};
 use crate::policy::jwt::{Authenticator, ClaimsUse};
 
-/// A compiled rule, and its references.
+/// A compiled rule at a listener, and its references.
 #[derive(Debug)]
 pub(super) struct CompiledRule {
     pub(super) rule: AnyRule,
@@ -54,6 +54,10 @@ impl AnyRule {
 }
 
 impl CompiledRule {
+    pub(super) fn new(rule: AnyRule, gateway: ObjectName) -> Self {
+        Self { rule, gateway }
+    }
+
     /// Counts the references of the rule. Returns clusters that its Gateway did not use before.
     pub(super) fn count_references(&self, users: &mut ClusterUsers) -> Vec<ClusterIndex> {
         let mut clusters = self.rule.clusters();
@@ -64,7 +68,7 @@ impl CompiledRule {
     /// Releases the references of the rule. Returns clusters that its Gateway no longer uses.
     pub(super) fn remove_reference(
         self,
-        key: &RouteKey,
+        key: &PlacedKey,
         ids: &mut Ids,
         jwt: &mut Authenticators,
         users: &mut ClusterUsers,
@@ -92,13 +96,12 @@ pub(super) struct LastSettings {
     access_log: Last<model::AccessLog>,
 }
 
-/// Compiles the rules of a listener.
+/// Compiles a rule for listeners of a Gateway.
 pub(super) struct RuleCompiler<'c> {
     pub(super) policies: &'c Policies,
     pub(super) targets: &'c Targets,
-    pub(super) ids: &'c mut Ids,
     pub(super) gateway: &'c ObjectName,
-    /// Settings of Gateway and listener.
+    /// Settings of Gateway, listener, route and rule.
     pub(super) settings: &'c RequestSettings<'c>,
     pub(super) jwt: &'c mut Authenticators,
     pub(super) authorization: &'c mut Authorizations,
@@ -106,21 +109,8 @@ pub(super) struct RuleCompiler<'c> {
 }
 
 impl<'c> RuleCompiler<'c> {
-    pub(super) fn compile(&mut self, route: &Route) -> CompiledRule {
-        let rule = match &route.rule {
-            RouteRule::Http(rule) => AnyRule::Http(Arc::new(self.http_rule(route, rule))),
-            RouteRule::Tls(rule) | RouteRule::Tcp(rule) | RouteRule::Udp(rule) => {
-                AnyRule::L4(Arc::new(self.l4_rule(route, rule)))
-            }
-        };
-        CompiledRule {
-            rule,
-            gateway: self.gateway.clone(),
-        }
-    }
-
-    fn http_rule(&mut self, route: &Route, rule: &HttpRule) -> Rule {
-        let settings = self.settings_of(route);
+    pub(super) fn http_rule(&mut self, route: &Route, rule: &HttpRule) -> Rule {
+        let settings = self.settings;
         let RulePolicy {
             responses,
             backends,
@@ -132,7 +122,6 @@ impl<'c> RuleCompiler<'c> {
             None => ClaimsUse::Headers,
         };
         Rule {
-            id: self.ids.rules.acquire(&route.key),
             name: KeyPrefix::new(route.key.to_shared(), |key| parts(key, 4)),
             requests: rule.protocol,
             timeouts: timeouts(rule),
@@ -142,7 +131,7 @@ impl<'c> RuleCompiler<'c> {
             authorization: settings
                 .authorization
                 .map(|policy| self.authorization.of(policy)),
-            invalid_policies: invalid_policies(&settings),
+            invalid_policies: invalid_policies(settings),
             external_auth: self.external_auth(&rule.filters.external_auth),
             responses,
             draw: Draw::new(&weights),
@@ -150,16 +139,7 @@ impl<'c> RuleCompiler<'c> {
                 .map(|(policy, backend)| self.backend(backend, policy, &settings.limits))
                 .collect(),
             limits: self.last.limits.share(settings.limits),
-            access_log: self.last.access_log.share(settings.access_log),
-        }
-    }
-
-    /// Settings of Gateway, listener, route and rule.
-    pub(super) fn settings_of(&self, route: &Route) -> RequestSettings<'c> {
-        let settings = self.settings.clone();
-        match self.policies.of_route(route) {
-            Some([object, rule]) => settings.with(object).with(rule),
-            None => settings,
+            access_log: self.last.access_log.share(settings.access_log.clone()),
         }
     }
 

@@ -14,7 +14,8 @@ use xds::model::{
 };
 
 use self::sample::{
-    backend, gateway, http_rule, listener, mirror, model, route, service, target, workload,
+    attachment, backend, gateway, http_rule, listener, mirror, model, route, service, target,
+    workload,
 };
 use super::{CompileOptions, Compiler};
 use crate::config::dns::Resolved;
@@ -342,7 +343,7 @@ fn an_address_keeps_its_bind_id_across_gateways() {
 #[test]
 fn resources_without_a_parent_are_ignored() {
     let mut lost = route("lost", 0, "/", Vec::new());
-    lost.listener = listener("none", None).key;
+    lost.attachments = attachment(&listener("none", None).key, &[]).into();
     let mut model = model();
     model.insert(lost.into());
     model.insert(workload("a", "10.0.0.1", Health::Ready, "none", 80, 80).into());

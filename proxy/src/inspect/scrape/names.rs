@@ -51,7 +51,7 @@ impl<'a> Names<'a> {
             for listener in bind.listeners.iter() {
                 let labels = gateway.with("listener", listener.key.as_str());
                 names.own(Owner::Listener(listener.id), labels.with("route", ""));
-                for rule in listener.rules.iter() {
+                for (_, rule) in listener.rules.entries() {
                     let labels = labels.with("route", &rule.name);
                     names.own(Owner::Route(rule.id), labels.clone());
                     names.routes.push((rule.id, labels));

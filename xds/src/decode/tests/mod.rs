@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 
 use prost::Message;
 
-use super::resource;
+use super::{resource, substitute};
 use crate::model::{AuthorizationPolicy, JwtMode, JwtSource, Kind, Policy, Resource};
 use crate::proto;
 
@@ -78,6 +78,32 @@ fn an_invalid_policy_denies_at_proxies_that_do_not_know_it() {
     assert_eq!((tokens.mode, tokens.providers.len()), (JwtMode::Strict, 0));
     let rules = to_them.spec.authorization;
     assert_eq!(rules, Some(AuthorizationPolicy::deny_all()));
+}
+
+/// A configuration that a later version saved must not be applied without its restrictions.
+#[test]
+fn what_needs_an_unknown_feature_is_refused_and_refuses_requests() {
+    let mut message = policy();
+    message.features = vec!["of-a-later-release".to_owned()];
+    let bytes = message.encode_to_vec();
+    let [problem] = &problems(Kind::Policy, &message)[..] else {
+        panic!("one problem");
+    };
+    assert!(
+        problem.starts_with("features[0]: `of-a-later-release`"),
+        "{problem}"
+    );
+    let substitute = substitute(Kind::Policy, &message.key, &bytes);
+    let Some(Resource::Policy(substitute)) = substitute else {
+        panic!("{substitute:?}");
+    };
+    assert!(substitute.spec.is_invalid);
+
+    let mut message = route::base();
+    message.features = vec!["of-a-later-release".to_owned()];
+    assert_eq!(problems(Kind::Route, &message).len(), 1);
+    let bytes = message.encode_to_vec();
+    assert!(super::substitute(Kind::Route, &message.key, &bytes).is_some());
 }
 
 /// Proxies of earlier versions refuse a whole policy, and what it protects, for a limit of 0.

@@ -3,8 +3,8 @@
 use prost::Message;
 
 use super::problems;
-use crate::decode::resource;
-use crate::model::Kind;
+use crate::decode::{resource, substitute};
+use crate::model::{Kind, Resource};
 use crate::proto::{self, allow, path_edit, path_match, session_persistence, string_match, target};
 
 fn prefix(path: &str) -> proto::HttpMatch {
@@ -18,15 +18,19 @@ fn prefix(path: &str) -> proto::HttpMatch {
 /// A valid route with this rule.
 fn route(rule: proto::HttpRule) -> proto::Route {
     proto::Route {
-        key: "HTTPRoute/app/shop/0/Gateway/infra/web/http".to_owned(),
-        listener: "Gateway/infra/web/http".to_owned(),
-        hostnames: Vec::new(),
+        key: "HTTPRoute/app/shop/0/infra/web".to_owned(),
+        attachments: vec![proto::Attachment {
+            object: "Gateway/infra/web".to_owned(),
+            listeners: vec!["http".to_owned(), "https".to_owned()],
+            hostnames: vec!["a.example.com".to_owned()],
+        }],
         order: Some(proto::Order {
             created: 0,
             object: "app/shop".to_owned(),
             rule: 0,
         }),
         rule: Some(proto::route::Rule::Http(rule)),
+        ..Default::default()
     }
 }
 
@@ -36,6 +40,11 @@ fn rule() -> proto::HttpRule {
         matches: vec![prefix("/")],
         ..Default::default()
     }
+}
+
+/// A valid route.
+pub(super) fn base() -> proto::Route {
+    route(rule())
 }
 
 fn rule_with_filters(filters: proto::Filters) -> proto::Route {
@@ -48,6 +57,60 @@ fn rule_with_filters(filters: proto::Filters) -> proto::Route {
 #[test]
 fn the_valid_base_rule_decodes() {
     assert!(resource(Kind::Route, &route(rule()).encode_to_vec()).is_ok());
+}
+
+#[test]
+fn a_rule_of_one_listener_from_an_earlier_controller_decodes() {
+    let message = proto::Route {
+        key: "HTTPRoute/app/shop/0/Gateway/infra/web/http".to_owned(),
+        listener: "Gateway/infra/web/http".to_owned(),
+        hostnames: vec!["a.example.com".to_owned()],
+        attachments: Vec::new(),
+        ..base()
+    };
+    let bytes = message.encode_to_vec();
+    let Ok(Resource::Route(route)) = resource(Kind::Route, &bytes) else {
+        panic!("it is valid");
+    };
+    let [only] = &*route.attachments else {
+        panic!("{route:?}");
+    };
+    assert_eq!(only.listener.as_str(), "Gateway/infra/web/http");
+    assert_eq!(only.hostnames.len(), 1);
+    assert_eq!(proto::Route::from(&*route), message, "its form is kept");
+    let substitute = substitute(Kind::Route, &message.key, &bytes);
+    assert!(substitute.is_some_and(|it| it.key() == message.key));
+}
+
+#[test]
+fn bad_attachments_are_reported() {
+    let mut none = base();
+    none.attachments.clear();
+    assert_eq!(
+        problems(Kind::Route, &none),
+        ["attachments: is empty: at least one is needed"]
+    );
+    assert!(substitute(Kind::Route, &none.key, &none.encode_to_vec()).is_none());
+    let mut bad = base();
+    bad.attachments[0].listeners.push("a/b".to_owned());
+    bad.attachments[0].hostnames.push("*".to_owned());
+    let found = problems(Kind::Route, &bad);
+    assert!(
+        found[0].starts_with("attachments[0].hostnames[1]"),
+        "{found:?}"
+    );
+    bad.attachments[0].hostnames.pop();
+    let found = problems(Kind::Route, &bad);
+    assert!(
+        found[0].starts_with("attachments[0].listeners[2]"),
+        "{found:?}"
+    );
+    // What can be read of them is closed.
+    let bytes = bad.encode_to_vec();
+    let Some(Resource::Route(closed)) = substitute(Kind::Route, &bad.key, &bytes) else {
+        panic!("it is closed");
+    };
+    assert_eq!(closed.attachments.len(), 2);
 }
 
 #[test]

@@ -98,9 +98,11 @@ fn route(listener: &ListenerKey, service: &ServiceKey) -> Route {
         session: None,
     };
     Route {
-        key: RouteKey::new("HTTPRoute", &object, 0, listener),
-        listener: listener.clone(),
-        hostnames: Arc::default(),
+        key: RouteKey::new("HTTPRoute", &object, 0, &ObjectName::new("a", "web")),
+        attachments: Attachments::from(Attachment {
+            listener: listener.clone(),
+            hostnames: Arc::default(),
+        }),
         created: 0,
         rule: RouteRule::Http(HttpRule {
             name: None,
@@ -128,7 +130,7 @@ fn a_complete_model_has_no_dangling_references() {
 
 #[test]
 fn children_without_their_parent_are_listed_once() {
-    let route = "Route `HTTPRoute/a/shop/0/Gateway/a/web/http`";
+    let route = "Route `HTTPRoute/a/shop/0/a/web`";
     let cases = [
         (
             Kind::Bind,
@@ -186,7 +188,7 @@ fn references_of_mirrors_and_ports_are_checked() {
         };
         rule.filters = filters.into();
     });
-    let route = "Route `HTTPRoute/a/shop/0/Gateway/a/web/http`";
+    let route = "Route `HTTPRoute/a/shop/0/a/web`";
     assert_eq!(
         texts(&model),
         [
@@ -219,7 +221,7 @@ fn a_udp_rule_needs_a_udp_port() {
     assert_eq!(
         texts(&model),
         [
-            "Route `HTTPRoute/a/shop/0/Gateway/a/web/http` refers to the udp port 1 of service \
+            "Route `HTTPRoute/a/shop/0/a/web` refers to the udp port 1 of service \
           `Service/a/shop`, which does not exist"
         ]
     );

@@ -8,19 +8,19 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use xds::model::{
     self, BackendTls, BindKey, Certificate, Health, HostAddress, Hostname, Hosts, JwksLocation,
-    JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, L4Backend, L4Rule, Listener,
-    ListenerKey, Model, ObjectName, PolicySpec, PolicyTarget, PrivateKey, Resource, RouteRule,
-    Target, Transport,
+    JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, Kind, L4Backend, L4Rule,
+    Listener, ListenerKey, Model, ObjectName, PolicySpec, PolicyTarget, PrivateKey, Resource,
+    RouteRule, Target, Transport,
 };
 
 use self::description::describe;
 use super::sample::{
-    backend, gateway, host, http_rule, limits, listener, mirror, policy, route, service, target,
-    workload,
+    attachment, backend, gateway, host, http_rule, limits, listener, mirror, policy, route,
+    service, target, workload,
 };
 use super::{Compiler, options};
 use crate::config::dns::Resolved;
-use crate::config::{Bind, Snapshot};
+use crate::config::{Bind, PlacedRule, Snapshot};
 
 const VARIANTS: u8 = 3;
 
@@ -65,10 +65,13 @@ const RESOURCES: [fn(u8) -> Resource; 21] = [
     },
     |variant| {
         let mut route = route("shop", 1, "/", vec![(target("web", 80), 1)]);
-        on(
-            &mut route,
-            [second_key(), narrow_key(), second_key()][usize::from(variant)].clone(),
-        );
+        let http = listener("http", None).key;
+        let listeners = [
+            vec![second_key()],
+            vec![narrow_key(), http.clone()],
+            vec![second_key(), http, narrow_key()],
+        ];
+        on(&mut route, &listeners[usize::from(variant)]);
         route.into()
     },
     |variant| {
@@ -81,7 +84,7 @@ const RESOURCES: [fn(u8) -> Resource; 21] = [
                 weight: 1,
             }],
         });
-        on(&mut route, second_key());
+        on(&mut route, &[second_key()]);
         route.into()
     },
     |variant| service("web", [&[80][..], &[80, 81], &[81]][usize::from(variant)]).into(),
@@ -217,12 +220,9 @@ fn second_listener(variant: u8) -> Listener {
     }
 }
 
-fn on(route: &mut model::Route, listener: ListenerKey) {
-    let number = route.order().rule;
-    let name: Vec<&str> = route.key.as_str().split('/').take(3).collect();
-    let object = ObjectName::new(name[1], name[2]);
-    route.key = model::RouteKey::new(name[0], &object, number, &listener);
-    route.listener = listener;
+fn on(route: &mut model::Route, listeners: &[ListenerKey]) {
+    let attachments = listeners.iter().map(|listener| attachment(listener, &[]));
+    route.attachments = attachments.collect();
 }
 
 fn backend_target(name: &str) -> Target {
@@ -286,7 +286,7 @@ fn ids(snapshot: &Snapshot) -> Vec<(&'static str, crate::names::Interned)> {
         .flat_map(|it| it.listeners.iter())
     {
         ids.push(("listener", listener.id));
-        ids.extend(listener.rules.iter().map(|it| ("rule", it.id)));
+        ids.extend(listener.rules.entries().map(|(_, it)| ("rule", it.id)));
     }
     ids
 }
@@ -340,7 +340,7 @@ fn unchanged_parts_are_shared() {
     model.insert(service("web", &[80]).into());
     model.insert(service("copy", &[80]).into());
     let mut other = route("other", 0, "/", vec![(target("copy", 80), 1)]);
-    on(&mut other, narrow_key());
+    on(&mut other, &[narrow_key()]);
     model.insert(other.into());
     model.insert(route("shop", 0, "/", vec![(target("web", 80), 1)]).into());
     model.insert(route("else", 0, "/else", vec![(target("copy", 80), 1)]).into());
@@ -363,8 +363,80 @@ fn unchanged_parts_are_shared() {
     assert!(!Arc::ptr_eq(&http[0], &http[1]));
     let same = http[0].rules.entries().filter(|(number, _)| {
         let rules = [&http[0], &http[1]].map(|it| it.rules.shared(*number).expect("a rule"));
-        Arc::ptr_eq(rules[0], rules[1])
+        Arc::ptr_eq(&rules[0].rule, &rules[1].rule)
     });
     let same: Vec<&str> = same.map(|(_, rule)| &*rule.name).collect();
     assert_eq!(same, ["HTTPRoute/app/else/0"]);
+}
+
+/// The compiled rule `shop` at listeners `http` and `narrow`.
+fn shop_at_both(snapshot: &Snapshot) -> [PlacedRule; 2] {
+    let bind = snapshot.bind(0).expect("a bind");
+    ["http", "narrow"].map(|name| {
+        let mut listeners = bind.listeners.iter();
+        let listener = listeners.find(|it| it.key.as_str().ends_with(name));
+        let mut rules = listener.expect("it is there").rules.entries();
+        let rule = rules.find(|(_, it)| &*it.name == "HTTPRoute/app/shop/0");
+        rule.expect("it is placed").1.clone()
+    })
+}
+
+#[test]
+fn listeners_with_equal_settings_share_a_rule_that_counts_at_each() {
+    let narrow = listener("narrow", Some("*.b.test"));
+    let mut model = super::model();
+    model.insert(narrow.clone().into());
+    let mut shop = route("shop", 0, "/", Vec::new());
+    on(&mut shop, &[listener("http", None).key, narrow_key()]);
+    model.insert(shop.into());
+    let (mut compiler, resolved) = (Compiler::default(), Resolved::default());
+    let mut compile = |model: &Model| {
+        let snapshot = compiler.compile(model, &resolved, &options());
+        let [one, other] = shop_at_both(&snapshot);
+        assert_ne!(one.id, other.id, "each listener has counters of its own");
+        (Arc::ptr_eq(&one.rule, &other.rule), [one.id, other.id])
+    };
+    let (is_shared, ids) = compile(&model);
+    assert!(is_shared);
+    let target = PolicyTarget::Listener(narrow_key());
+    let own = policy("own", target, upstream(30, 0));
+    model.insert(own.clone().into());
+    assert_eq!(compile(&model), (false, ids), "it has settings of its own");
+    model.remove(Kind::Policy, own.key.as_str());
+    assert_eq!(compile(&model), (true, ids));
+    model.insert(Resource::from(Listener {
+        name: "renamed".to_owned(),
+        ..narrow
+    }));
+    assert_eq!(compile(&model), (true, ids));
+}
+
+/// A controller that learns to send a rule once replaces one for each listener.
+#[test]
+fn a_rule_in_another_form_keeps_its_counters() {
+    let mut model = super::model();
+    model.insert(listener("narrow", Some("*.b.test")).into());
+    let mut shop = route("shop", 0, "/", Vec::new());
+    on(&mut shop, &[listener("http", None).key, narrow_key()]);
+    let mut former = model.clone();
+    for rule in shop.at_listeners() {
+        former.insert(Resource::from(model::Route {
+            key: rule.key(),
+            attachments: rule.attachment.clone().into(),
+            ..shop.clone()
+        }));
+    }
+    model.insert(shop.into());
+    let (mut compiler, resolved) = (Compiler::default(), Resolved::default());
+    let ids = |snapshot: &Snapshot| shop_at_both(snapshot).map(|it| it.id);
+    let before = ids(&compiler.compile(&former, &resolved, &options()));
+    let after = ids(&compiler.compile(&model, &resolved, &options()));
+    assert_eq!(before, after);
+    let rules = |model: &Model| {
+        let rules = model.rules_at_listeners();
+        rules
+            .map(|it| serde_json::to_value(it).expect("JSON"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(rules(&former), rules(&model), "and it is shown as before");
 }

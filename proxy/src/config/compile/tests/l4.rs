@@ -3,11 +3,13 @@
 use std::net::IpAddr;
 
 use xds::model::{
-    Health, Hostname, L4Backend, L4Rule, Listener, ListenerProtocol, Model, Route, RouteRule,
-    Target, Transport,
+    Health, L4Backend, L4Rule, Listener, ListenerProtocol, Model, Route, RouteRule, Target,
+    Transport,
 };
 
-use super::sample::{backend, gateway, listener, model, route, service, target, workload};
+use super::sample::{
+    attachment, backend, gateway, listener, model, route, service, target, workload,
+};
 use super::{bind, cluster, compile};
 use crate::config::{BindProtocol, Snapshot, TrafficMode};
 use crate::policy::proxy_protocol::Version;
@@ -28,10 +30,8 @@ fn with(protocol: ListenerProtocol) -> Model {
 /// A route of these hostnames to service `shop`, made in this second.
 fn l4(name: &str, created: i64, hostnames: &[&str], of: fn(L4Rule) -> RouteRule) -> Route {
     let mut route = route(name, 0, "/", Vec::new());
-    let names = hostnames
-        .iter()
-        .map(|name| Hostname::parse(name).expect("a host name"));
-    route.hostnames = names.collect();
+    let http = listener("http", None).key;
+    route.attachments = attachment(&http, hostnames).into();
     route.created = created;
     route.rule = of(L4Rule {
         name: None,

@@ -7,11 +7,11 @@ use std::time::Duration;
 use xds::model::{
     self, Ejection, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
     ListenerKey, LogFormat, Model, ObjectName, PolicySpec, PolicyTarget, RetryBudget,
-    RetryConstraint, RetryRate, RouteKey, Timeout,
+    RetryConstraint, RetryRate, Timeout,
 };
 
 use super::sample::{
-    gateway, host, http_rule, limits, listener, model, policy, route, service, target,
+    attachment, gateway, host, http_rule, limits, listener, model, policy, route, service, target,
 };
 use super::{Compiler, bind, cluster, compile, options, rule};
 use crate::config::RetryLimit;
@@ -94,8 +94,7 @@ fn a_listener_set_policy_ranks_between_gateway_and_listener() {
         let mut of_set = listener(section, Some(&hostname));
         of_set.key = key(section);
         let mut shop = route(section, 0, "/", Vec::new());
-        shop.listener = key(section);
-        shop.key = RouteKey::new("HTTPRoute", &host(section), 0, &key(section));
+        shop.attachments = attachment(&key(section), &[]).into();
         model.insert(of_set.into());
         model.insert(shop.into());
     }

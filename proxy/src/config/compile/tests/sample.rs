@@ -3,14 +3,13 @@
 
 use std::net::Ipv4Addr;
 use std::num::NonZeroU16;
-use std::sync::Arc;
 
 use xds::model::{
-    Backend, BackendKey, BackendProtocol, Bind, BindKey, FilterSet, Filters, Health, Hostname,
-    Hosts, HttpMatch, HttpRule, Limits, Listener, ListenerKey, ListenerProtocol, Mirror, Model,
-    ObjectName, PathMatch, Policy, PolicyKey, PolicySpec, PolicyTarget, RequestProtocol, Route,
-    RouteBackend, RouteKey, RouteRule, Serves, Service, ServiceKey, ServicePort, Target, Timeouts,
-    Transport, Workload, WorkloadKey,
+    Attachment, Backend, BackendKey, BackendProtocol, Bind, BindKey, FilterSet, Filters, Health,
+    Hostname, Hosts, HttpMatch, HttpRule, Limits, Listener, ListenerKey, ListenerProtocol, Mirror,
+    Model, ObjectName, PathMatch, Policy, PolicyKey, PolicySpec, PolicyTarget, RequestProtocol,
+    Route, RouteBackend, RouteKey, RouteRule, Serves, Service, ServiceKey, ServicePort, Target,
+    Timeouts, Transport, Workload, WorkloadKey,
 };
 
 pub(super) fn host(name: &str) -> ObjectName {
@@ -56,6 +55,15 @@ pub(super) fn listener(name: &str, hostname: Option<&str>) -> Listener {
     }
 }
 
+/// An attachment to a listener, with these hosts there.
+pub(super) fn attachment(listener: &ListenerKey, hostnames: &[&str]) -> Attachment {
+    let hostnames = hostnames.iter().map(|host| Hostname::parse(host));
+    Attachment {
+        listener: listener.clone(),
+        hostnames: hostnames.map(|host| host.expect("a host name")).collect(),
+    }
+}
+
 /// Rule `first` of a route on listener `http`.
 pub(super) fn route(name: &str, rule: u16, prefix: &str, backends: Vec<(Target, u32)>) -> Route {
     let listener = listener("http", None).key;
@@ -66,9 +74,8 @@ pub(super) fn route(name: &str, rule: u16, prefix: &str, backends: Vec<(Target, 
         session: None,
     });
     Route {
-        key: RouteKey::new("HTTPRoute", &host(name), rule, &listener),
-        listener,
-        hostnames: Arc::default(),
+        key: RouteKey::new("HTTPRoute", &host(name), rule, &gateway()),
+        attachments: attachment(&listener, &[]).into(),
         created: 0,
         rule: RouteRule::Http(HttpRule {
             protocol: RequestProtocol::Http,

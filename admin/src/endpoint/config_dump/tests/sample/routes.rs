@@ -2,11 +2,11 @@
 
 use http::{Method, StatusCode};
 use xds::model::{
-    Allow, CookiePath, Cors, CorsOrigin, FilterSet, Filters, Fraction, HeaderEdit, HeaderMatch,
-    HttpMatch, HttpRule, InvalidBackend, L4Backend, L4Rule, Mirror, ObjectName, PathEdit,
-    PathMatch, Pattern, QueryMatch, Redirect, RequestProtocol, Resource, Retry, Rewrite, Route,
-    RouteBackend, RouteKey, RouteRule, Scheme, SessionLifetime, SessionPersistence, SessionToken,
-    StringMatch, Target, Timeout, Timeouts,
+    Allow, Attachment, Attachments, CookiePath, Cors, CorsOrigin, FilterSet, Filters, Fraction,
+    HeaderEdit, HeaderMatch, HttpMatch, HttpRule, InvalidBackend, L4Backend, L4Rule, Mirror,
+    ObjectName, PathEdit, PathMatch, Pattern, QueryMatch, Redirect, RequestProtocol, Resource,
+    Retry, Rewrite, Route, RouteBackend, RouteKey, RouteRule, Scheme, SessionLifetime,
+    SessionPersistence, SessionToken, StringMatch, Target, Timeout, Timeouts,
 };
 
 use super::listeners::external_auth;
@@ -38,9 +38,16 @@ pub(super) fn routes() -> Vec<Resource> {
 fn route(kind: &str, number: u16, listener: &str, rule: RouteRule) -> Route {
     let listener = listener_key(listener);
     Route {
-        key: RouteKey::new(kind, &ObjectName::new("shop", "cart"), number, &listener),
-        listener,
-        hostnames: [host("a.example.com"), host("*.b.example.com")].into(),
+        key: RouteKey::new(
+            kind,
+            &ObjectName::new("shop", "cart"),
+            number,
+            &ObjectName::new("infra", "edge"),
+        ),
+        attachments: Attachments::from(Attachment {
+            listener,
+            hostnames: [host("a.example.com"), host("*.b.example.com")].into(),
+        }),
         created: 1_700_000_000,
         rule,
     }

@@ -1,0 +1,225 @@
+//! Places rules at their listeners. A rule is compiled once for all listeners with equal settings, which share
+//! the result.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use xds::fast_hash::FastHashMap;
+use xds::model::{self, Attachment, ListenerKey, Model, Route, RouteKey, RouteRule};
+
+use super::authorization::Authorizations;
+use super::dirty::Dirty;
+use super::ids::{Ids, PlacedKey};
+use super::jwt::Authenticators;
+use super::listener::{self, Listeners, Placed};
+use super::policy::{Policies, RequestSettings};
+use super::rule::{AnyRule, CompiledRule, LastSettings, RuleCompiler};
+use super::servers::Servers;
+use super::targets::{ClusterUsers, Targets};
+use super::tls::TlsCompiler;
+use super::{CompileOptions, PlacedCluster};
+use crate::config::{ClusterIndex, Rule};
+use crate::names::Interned;
+
+/// Places the rules of a change.
+pub(super) struct RulePlacer<'c> {
+    pub(super) model: &'c Model,
+    pub(super) policies: &'c Policies,
+    pub(super) targets: &'c Targets,
+    pub(super) options: &'c CompileOptions,
+    pub(super) known_clusters: &'c HashMap<usize, Box<PlacedCluster>>,
+    pub(super) listeners: &'c mut Listeners,
+    pub(super) ids: &'c mut Ids,
+    pub(super) users: &'c mut ClusterUsers,
+    pub(super) jwt: &'c mut Authenticators,
+    pub(super) authorization: &'c mut Authorizations,
+    pub(super) last: &'c mut LastSettings,
+    pub(super) tls: &'c mut TlsCompiler,
+    /// The clusters to compile.
+    pub(super) clusters: &'c mut BTreeSet<usize>,
+    /// The listeners so far, with their settings; `None` for those that do not exist or have no bind.
+    pub(super) found: FastHashMap<ListenerKey, Option<ListenerInUse<'c>>>,
+}
+
+/// A listener with the settings of its Gateway, its ListenerSet and itself.
+#[derive(Clone)]
+pub(super) struct ListenerInUse<'c> {
+    listener: &'c model::Listener,
+    settings: RequestSettings<'c>,
+}
+
+/// A compiled rule, and what it was compiled for.
+struct Variant<'c> {
+    gateway: &'c model::ObjectName,
+    settings: RequestSettings<'c>,
+    rule: Arc<Rule>,
+}
+
+impl<'c> RulePlacer<'c> {
+    /// Places what is dirty, and marks the listeners where that changed something.
+    pub(super) fn place_all(&mut self, dirty: &mut Dirty) {
+        for key in std::mem::take(&mut dirty.changed_listeners) {
+            if let Some(found) = self.find(&key) {
+                let servers = Servers::compile(found.listener, self.targets);
+                self.set_servers(&key, Some(servers));
+            } else {
+                self.tls.forget_listener(&key);
+                self.set_servers(&key, None);
+                for (route, rule) in self.listeners.remove(&key, self.ids) {
+                    self.remove_reference(&route, &key, rule);
+                }
+            }
+            dirty.listeners.insert(key);
+        }
+        for (listener, route) in std::mem::take(&mut dirty.detached) {
+            if let Some(before) = self.listeners.set(&listener, &route, None) {
+                self.remove_reference(&route, &listener, before);
+            }
+            dirty.listeners.insert(listener);
+        }
+        for key in std::mem::take(&mut dirty.rules) {
+            if let Some(route) = self.model.routes.get(&key) {
+                self.place(&key, route, &mut dirty.listeners);
+            }
+        }
+    }
+
+    /// Places a rule at all of its listeners.
+    fn place(
+        &mut self,
+        key: &RouteKey,
+        route: &'c Arc<Route>,
+        changed: &mut BTreeSet<ListenerKey>,
+    ) {
+        let mut variants = Vec::new();
+        // The wire form has no more attachments.
+        for (number, attachment) in (0..=u16::MAX).zip(route.attachments.iter()) {
+            let Some(found) = self.find(&attachment.listener) else {
+                continue;
+            };
+            let id = self.ids.rules.acquire(&PlacedKey {
+                route: key.clone(),
+                listener: attachment.listener.clone(),
+            });
+            let compiled = self.compile((id, route, attachment), found, &mut variants);
+            let used = compiled.count_references(self.users);
+            self.add_users(used, compiled.gateway());
+            let placed = Placed {
+                route: Arc::clone(route),
+                attachment: number,
+            };
+            let before =
+                self.listeners
+                    .set(&attachment.listener, key, Some((id, compiled, placed)));
+            if let Some(before) = before {
+                self.remove_reference(key, &attachment.listener, before);
+            }
+            if !changed.contains(&attachment.listener) {
+                changed.insert(attachment.listener.clone());
+            }
+        }
+    }
+
+    /// The rule at a listener: one of those that were compiled for other listeners, if one has the same
+    /// settings.
+    fn compile(
+        &mut self,
+        (id, route, attachment): (Interned, &'c Route, &Attachment),
+        ListenerInUse { listener, settings }: ListenerInUse<'c>,
+        variants: &mut Vec<Variant<'c>>,
+    ) -> CompiledRule {
+        let (gateway, settings) = (&listener.gateway, self.policies.of_rule(route, settings));
+        let mut compiler = RuleCompiler {
+            policies: self.policies,
+            targets: self.targets,
+            gateway,
+            settings: &settings,
+            jwt: self.jwt,
+            authorization: self.authorization,
+            last: self.last,
+        };
+        let rule = match &route.rule {
+            RouteRule::Http(http) => {
+                let same = variants.iter().find(|it| it.is_for(gateway, &settings));
+                let rule = if let Some(same) = same {
+                    same.rule
+                        .jwt
+                        .iter()
+                        .for_each(|it| self.jwt.add_reference(it));
+                    Arc::clone(&same.rule)
+                } else {
+                    Arc::new(compiler.http_rule(route, http))
+                };
+                if same.is_none() && route.attachments.len() > 1 {
+                    let rule = Arc::clone(&rule);
+                    variants.push(Variant {
+                        gateway,
+                        settings,
+                        rule,
+                    });
+                }
+                AnyRule::Http(rule)
+            }
+            RouteRule::Tls(rule) | RouteRule::Tcp(rule) | RouteRule::Udp(rule) => {
+                let rule = compiler.l4_rule(route, &attachment.listener, id, rule);
+                AnyRule::L4(Arc::new(rule))
+            }
+        };
+        CompiledRule::new(rule, gateway.clone())
+    }
+
+    /// A listener that exists and has a bind.
+    fn find(&mut self, key: &ListenerKey) -> Option<ListenerInUse<'c>> {
+        if let Some(found) = self.found.get(key) {
+            return found.clone();
+        }
+        let listener = self.model.listeners.get(key);
+        let listener = listener.filter(|it| self.model.binds.contains_key(&it.bind));
+        let found = listener.map(|listener| ListenerInUse {
+            settings: listener::settings(listener, self.policies, self.options),
+            listener,
+        });
+        self.found.insert(key.clone(), found.clone());
+        found
+    }
+
+    /// Replaces the authorization servers of a listener.
+    fn set_servers(&mut self, listener: &ListenerKey, servers: Option<Servers>) {
+        if let Some(servers) = &servers {
+            let used = servers.count_references(self.users);
+            self.add_users(used, &servers.gateway);
+        }
+        if let Some(before) = self.listeners.set_servers(listener, servers) {
+            let gateway = before.gateway.clone();
+            let left = before.remove_reference(self.users);
+            self.add_users(left, &gateway);
+        }
+    }
+
+    fn remove_reference(&mut self, route: &RouteKey, listener: &ListenerKey, rule: CompiledRule) {
+        let placed = PlacedKey {
+            route: route.clone(),
+            listener: listener.clone(),
+        };
+        let gateway = rule.gateway().clone();
+        let left = rule.remove_reference(&placed, self.ids, self.jwt, self.users);
+        self.add_users(left, &gateway);
+    }
+
+    /// If a Gateway has a policy, the clusters that it starts or stops using have to be compiled
+    /// again.
+    fn add_users(&mut self, used: Vec<ClusterIndex>, gateway: &model::ObjectName) {
+        if !self.policies.of_gateway(gateway).is_empty() {
+            let used = used.into_iter().map(|cluster| cluster.0);
+            let known = self.known_clusters;
+            self.clusters
+                .extend(used.filter(|index| known.contains_key(index)));
+        }
+    }
+}
+
+impl Variant<'_> {
+    fn is_for(&self, gateway: &model::ObjectName, settings: &RequestSettings<'_>) -> bool {
+        self.gateway == gateway && self.settings.is_same(settings)
+    }
+}

@@ -1,0 +1,312 @@
+//! What proxies of this release understand that earlier ones do not.
+//!
+//! A proxy ignores the fields that it does not know, also those that restrict access. So a proxy states its
+//! features when it opens a stream (`client_features` of `Node` in `proto/discovery.proto`), and a resource
+//! names those that it needs. To a proxy without one the controller sends, in the place of a policy, one that
+//! refuses every request of its target, and in the place of a rule one that responds with 500. A resource that
+//! needs an unknown feature nevertheless, because it was saved by a later release, is refused by its decoder.
+//!
+//! **A new field that protects** gets a row at the end of [`features!`], and a line in
+//! [`PolicySpec::needs`] or [`HttpRule::needs`], which name every field, so that none is forgotten. Nothing
+//! else depends on it: encoding, decoding and the controller read these two.
+
+use std::fmt;
+
+use super::{
+    FilterSet, Filters, HttpMatch, HttpRule, L4Rule, Policy, PolicySpec, Resource, Route,
+    RouteBackend, RouteRule,
+};
+
+macro_rules! features {
+    ($($(#[$doc:meta])* $feature:ident $name:literal;)*) => {
+        /// Something that not every proxy understands, in the order of releases.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Feature {
+            $($(#[$doc])* $feature,)*
+        }
+
+        impl Feature {
+            /// Every feature of this release.
+            pub const ALL: &'static [Self] = &[$(Self::$feature,)*];
+
+            /// Its name on the wire.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$feature => $name,)*
+                }
+            }
+        }
+    };
+}
+
+features! {
+    /// A rule comes once for each Gateway, and names its listeners. For a proxy without this feature there is a
+    /// rule for each listener.
+    SharedRules "shared-rules";
+}
+
+impl Feature {
+    /// The feature of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|it| it.name() == name)
+    }
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of features.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Features(u32);
+
+impl Features {
+    /// None, as of proxies that state none.
+    pub const NONE: Self = Self(0);
+
+    /// All of this release.
+    #[must_use]
+    pub fn all() -> Self {
+        Feature::ALL.iter().copied().collect()
+    }
+
+    /// The features that a proxy states. Proxies have those of their release, so the set ends with the first
+    /// that is missing: there are as many different sets as features, and the controller keeps the resources
+    /// of a Gateway for each set that its proxies have.
+    #[must_use]
+    pub fn stated(names: &[String]) -> Self {
+        let all = Feature::ALL.iter().copied();
+        let stated = all.take_while(|feature| names.iter().any(|name| name == feature.name()));
+        stated.collect()
+    }
+
+    /// The features that are in use.
+    fn in_use<const N: usize>(each: [(Feature, bool); N]) -> Self {
+        let in_use = each.into_iter().filter(|(_, is_used)| *is_used);
+        in_use.map(|(feature, _)| feature).collect()
+    }
+
+    /// Whether it has a feature.
+    #[must_use]
+    pub fn contains(self, feature: Feature) -> bool {
+        self.0 & bit(feature) != 0
+    }
+
+    /// Whether it has all features of another set.
+    #[must_use]
+    pub fn contains_all(self, others: Self) -> bool {
+        others.0 & !self.0 == 0
+    }
+
+    /// The features, in the order of releases.
+    pub fn iter(self) -> impl Iterator<Item = Feature> {
+        let all = Feature::ALL.iter().copied();
+        all.filter(move |feature| self.contains(*feature))
+    }
+
+    /// The names of the features on the wire.
+    #[must_use]
+    pub fn names(self) -> Vec<String> {
+        self.iter()
+            .map(|feature| feature.name().to_owned())
+            .collect()
+    }
+
+    fn with(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+}
+
+fn bit(feature: Feature) -> u32 {
+    1 << feature as u32
+}
+
+impl FromIterator<Feature> for Features {
+    fn from_iter<I: IntoIterator<Item = Feature>>(features: I) -> Self {
+        Self(features.into_iter().fold(0, |bits, it| bits | bit(it)))
+    }
+}
+
+impl PolicySpec {
+    /// The features without which a proxy would allow what these settings refuse.
+    #[must_use]
+    pub fn needs(&self) -> Features {
+        // All fields, so that a new one cannot be forgotten. Those that do not restrict access need nothing, and
+        // `jwt`, `authorization` and `is_invalid` are enforced by every proxy there is.
+        let Self {
+            access_log: _,
+            limits: _,
+            trust: _,
+            proxy_protocol: _,
+            path_options: _,
+            retry_budget: _,
+            retry_constraint: _,
+            ejection: _,
+            jwt: _,
+            authorization: _,
+            client_certificate: _,
+            is_invalid: _,
+            hidden: _,
+        } = self;
+        // One row for each field that restricts access: `(Feature::Field, field.is_some())`.
+        Features::in_use([])
+    }
+}
+
+impl HttpRule {
+    /// The features without which a proxy would take other requests than these, or treat them otherwise.
+    #[must_use]
+    pub fn needs(&self) -> Features {
+        let Self {
+            name: _,
+            protocol: _,
+            matches,
+            filters,
+            backends,
+            timeouts: _,
+            retry: _,
+            session: _,
+        } = self;
+        let of_backends = backends.iter().map(of_backend);
+        let of_matches = matches.iter().map(of_match);
+        let all = of_backends.chain(of_matches);
+        all.fold(of_filters(filters), Features::with)
+    }
+}
+
+fn of_match(matches: &HttpMatch) -> Features {
+    let HttpMatch {
+        path: _,
+        method: _,
+        headers: _,
+        query: _,
+    } = matches;
+    // One row for each condition that not every proxy checks.
+    Features::in_use([])
+}
+
+fn of_backend(backend: &RouteBackend) -> Features {
+    let RouteBackend {
+        target: _,
+        weight: _,
+        filters,
+        session: _,
+    } = backend;
+    of_filters(filters)
+}
+
+fn of_filters(filters: &Filters) -> Features {
+    let FilterSet {
+        request_headers: _,
+        response_headers: _,
+        redirect: _,
+        rewrite: _,
+        mirrors: _,
+        cors: _,
+        external_auth: _,
+    } = &**filters;
+    // One row for each filter that not every proxy applies.
+    Features::in_use([])
+}
+
+impl RouteRule {
+    /// The features without which a proxy would treat requests or connections otherwise.
+    #[must_use]
+    pub fn needs(&self) -> Features {
+        match self {
+            Self::Http(rule) => rule.needs(),
+            Self::Tls(rule) | Self::Tcp(rule) | Self::Udp(rule) => {
+                let L4Rule {
+                    name: _,
+                    backends: _,
+                } = rule;
+                Features::NONE
+            }
+        }
+    }
+}
+
+impl Resource {
+    /// The features that a proxy needs to enforce what it says.
+    #[must_use]
+    pub fn needs(&self) -> Features {
+        match self {
+            Self::Policy(policy) => policy.spec.needs(),
+            Self::Route(route) => route.rule.needs(),
+            Self::Bind(_)
+            | Self::Listener(_)
+            | Self::Service(_)
+            | Self::Backend(_)
+            | Self::Workload(_) => Features::NONE,
+        }
+    }
+
+    /// What takes its place at a proxy with these features: itself, if it has what is needed, or else what
+    /// refuses the same requests.
+    #[must_use]
+    pub fn enforceable_with(&self, features: Features) -> Self {
+        if features.contains_all(self.needs()) {
+            return self.clone();
+        }
+        match self {
+            Self::Policy(policy) => Self::from(Policy {
+                key: policy.key.clone(),
+                target: policy.target.clone(),
+                spec: policy.spec.refusing_all(),
+            }),
+            Self::Route(route) => Self::from(refusing_known(route, features)),
+            other => other.clone(),
+        }
+    }
+}
+
+/// A route that refuses at least the same requests, by the matches that a proxy with these features checks.
+fn refusing_known(route: &Route, features: Features) -> Route {
+    let refusing = route.refusing();
+    let RouteRule::Http(rule) = &refusing.rule else {
+        return refusing;
+    };
+    let matches = rule.matches.iter().map(|it| {
+        if features.contains_all(of_match(it)) {
+            return it.clone();
+        }
+        HttpMatch {
+            path: it.path.clone(),
+            ..HttpMatch::everything()
+        }
+    });
+    Route {
+        rule: RouteRule::Http(HttpRule::refusing(matches.collect())),
+        ..refusing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_feature_has_a_name_of_its_own() {
+        for feature in Feature::ALL {
+            assert_eq!(Feature::of_name(feature.name()), Some(*feature));
+        }
+        assert_eq!(Feature::of_name("of-a-later-release"), None);
+        assert!(Feature::ALL.len() < 32, "a set has a bit for each");
+    }
+
+    #[test]
+    fn stated_features_end_with_the_first_that_is_missing() {
+        let mut names = Features::all().names();
+        names.push("of-a-later-release".to_owned());
+        assert_eq!(Features::stated(&names), Features::all());
+        names.remove(0);
+        assert_eq!(Features::stated(&names), Features::NONE);
+        assert_eq!(Features::stated(&[]), Features::NONE);
+        assert!(Features::all().contains_all(Features::NONE));
+        assert!(!Features::NONE.contains_all(Features::all()));
+    }
+}
