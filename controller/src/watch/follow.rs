@@ -3,6 +3,7 @@
 //! `events` lists, watches and resumes. This adds what it cannot know: which objects are
 //! missing from a new list, which namespaces are selected, and how to handle errors.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -14,12 +15,14 @@ use kube::runtime::watcher::{self, Event};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
+use translate::api::{ConfigMap, Resource as _, TrafficPolicy};
 use xds::fast_hash::{FastHashMap, FastHashSet};
 use xds::model::ObjectName;
 
 use super::admission;
 use super::backoff::Backoff;
 use super::change::{Change, ChangeKind, Content};
+use super::entries::{self, ENTRIES};
 use super::events::{Events, Read};
 use super::kinds::{Requirement, WatchedKind};
 use super::measures::Measures;
@@ -113,6 +116,9 @@ impl Follower {
                 self.service.changed().await.map_err(|_| ReceiverClosed)
             }
             Service::Served(resource) => {
+                if self.kind.kind == ConfigMap::KIND {
+                    self.readiness.policies_settled().await;
+                }
                 if self.kind.is_scoped() {
                     let scope = self.scopes.wait_for(Option::is_some).await;
                     drop(scope.map_err(|_| ReceiverClosed)?);
@@ -273,6 +279,11 @@ impl Follower {
         if self.kind.is_scoped() && !self.is_in_scope(&name) {
             return Ok(());
         }
+        let mut raw = raw;
+        if self.kind.kind == ConfigMap::KIND && raw.lacks_entries() {
+            // It was parsed just before a policy needed them.
+            raw = entries::read_map(&self.client, &name).await.unwrap_or(raw);
+        }
         let uid = Uid::of(&raw);
         let Some(content) = admission::read(&self.kind, &resource.api_version, raw) else {
             return Ok(());
@@ -284,6 +295,9 @@ impl Follower {
             self.forget(&name);
         }
         self.record(&name, &content, uid);
+        if let Content::Valid { object, .. } = &content {
+            self.read_entries(&name, object).await?;
+        }
         self.send(if replaces {
             ChangeKind::Replace(name, content)
         } else {
@@ -328,6 +342,9 @@ impl Follower {
 
     /// Forgets an object. Returns whether it was known.
     fn forget(&mut self, name: &ObjectName) -> bool {
+        if self.kind.kind == TrafficPolicy::KIND {
+            ENTRIES.set(name, BTreeSet::new());
+        }
         self.progress.invalid.remove(name);
         if let Some(selection) = &mut self.selection {
             selection.delete(name);

@@ -10,6 +10,7 @@ mod backoff;
 mod change;
 mod class;
 mod discovery;
+mod entries;
 mod events;
 mod follow;
 mod heard;

@@ -13,6 +13,8 @@ use translate::admit;
 use translate::api::READ_ENTRIES;
 use xds::model::ObjectName;
 
+use super::entries::ENTRIES;
+
 /// An object. It is kept as text, which is converted to its type without a value in between. Any JSON
 /// object can be read: one that cannot would keep the whole list of its kind from being read. (In a watch
 /// it can be taken as text since API servers send the type of an event before its object.)
@@ -24,6 +26,8 @@ pub(super) struct Raw {
     /// The status in JSON: of most kinds it is kept, and not read.
     pub(super) status: Option<Box<RawValue>>,
     pub(super) head: Head,
+    /// Names of entries that were dropped.
+    dropped: Vec<String>,
 }
 
 /// The metadata that is read of objects of all kinds; empty where it is absent.
@@ -55,6 +59,13 @@ impl Raw {
         self.text.len() + status.len()
     }
 
+    /// Whether an entry was dropped that a policy refers to by now.
+    pub(super) fn lacks_entries(&self) -> bool {
+        let name = self.name();
+        let mut dropped = self.dropped.iter();
+        ENTRIES.has_object(&name) && dropped.any(|key| ENTRIES.has(&name, key))
+    }
+
     /// The resource version, if it has any.
     pub(super) fn resource_version(&self) -> Option<String> {
         let version = &self.head.resource_version;
@@ -83,6 +94,8 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
         let mut raw = Raw::default();
+        // Which entries are read depends on the name.
+        let mut entries: Vec<(Key<'de>, &'de RawValue)> = Vec::new();
         while let Some(Key(name)) = access.next_key()? {
             match &*name {
                 "metadata" => {
@@ -95,14 +108,17 @@ impl<'de> Visitor<'de> for ObjectVisitor {
                     access.next_value::<IgnoredAny>()?;
                 }
                 "data" | "stringData" | "binaryData" => {
-                    begin_field(&mut raw.text, &name)?;
-                    push_entries(&mut raw.text, access.next_value::<&RawValue>()?);
+                    entries.push((Key(name), access.next_value()?));
                 }
                 _ => {
                     begin_field(&mut raw.text, &name)?;
                     raw.text.push_str(access.next_value::<&RawValue>()?.get());
                 }
             }
+        }
+        for (Key(name), values) in entries {
+            begin_field(&mut raw.text, &name)?;
+            push_entries(&mut raw, values);
         }
         end_object(&mut raw.text);
         Ok(raw)
@@ -176,17 +192,30 @@ fn begin_field<E: Error>(object: &mut String, name: &str) -> Result<(), E> {
 
 /// Writes the entries of a Secret or a ConfigMap, the only kinds with such fields, that are read. The others
 /// are dropped here, so that this process never keeps a Secret that is for others.
-fn push_entries(object: &mut String, entries: &RawValue) {
+fn push_entries(raw: &mut Raw, entries: &RawValue) {
+    let name = raw.name();
+    let is_needed = ENTRIES.has_object(&name);
+    let object = &mut raw.text;
     let Ok(entries) = serde_json::from_str::<BTreeMap<String, &RawValue>>(entries.get()) else {
         // No entries, or another kind: what reads the object decides.
         return object.push_str(entries.get());
     };
     object.push('{');
-    let read = READ_ENTRIES.iter();
-    let read = read.filter_map(|name| Some((name, entries.get(*name)?)));
-    for (at, (name, value)) in read.enumerate() {
-        object.push_str(if at == 0 { "" } else { "," });
-        object.extend(["\"", name, "\":", value.get()]);
+    let mut is_first = true;
+    for (key, value) in entries {
+        let is_read = READ_ENTRIES.contains(&&*key) || (is_needed && ENTRIES.has(&name, &key));
+        if !is_read {
+            raw.dropped.push(key);
+            continue;
+        }
+        object.push_str(if is_first { "" } else { "," });
+        is_first = false;
+        // Keys have no characters that need escapes, or the object is invalid.
+        object.extend([
+            &*serde_json::to_string(&key).unwrap_or_default(),
+            ":",
+            value.get(),
+        ]);
     }
     object.push('}');
 }
@@ -328,6 +357,24 @@ mod tests {
             "stringData": {}, "binaryData": {},
         });
         assert_eq!(Value::Object(raw.fields()), expected);
+    }
+
+    #[test]
+    fn entries_of_a_config_map_are_kept_that_policies_refer_to() {
+        let text = r#"{"data": {"a": "1", "b": "2", "ca.crt": "3"}, "binaryData": {"c": "NA=="},
+            "metadata": {"namespace": "raw-test", "name": "lists"}}"#;
+        let raw = read(text);
+        let [policy, map] = ["p", "lists"].map(|name| ObjectName::new("raw-test", name));
+        assert_eq!(raw.fields()["data"], json!({"ca.crt": "3"}));
+        assert!(!raw.lacks_entries());
+        let needed = ["b", "c"].map(|key| (map.clone(), key.to_owned()));
+        ENTRIES.set(&policy, needed.into());
+        assert!(raw.lacks_entries(), "it was parsed before");
+        let raw = read(text);
+        assert_eq!(raw.fields()["data"], json!({"b": "2", "ca.crt": "3"}));
+        assert_eq!(raw.fields()["binaryData"], json!({"c": "NA=="}));
+        assert!(!raw.lacks_entries());
+        ENTRIES.set(&policy, std::collections::BTreeSet::new());
     }
 
     #[test]

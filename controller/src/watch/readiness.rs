@@ -1,8 +1,12 @@
 //! Which watches are synced, for the readiness probe.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use tokio::sync::Notify;
+use translate::api::{Resource as _, TrafficPolicy};
 
 use super::heard::Heard;
 use super::kinds::{KindId, Kinds};
@@ -13,6 +17,8 @@ pub struct Readiness {
     kinds: Kinds,
     states: Arc<Mutex<BTreeMap<KindId, State>>>,
     heard: Arc<BTreeMap<KindId, Heard>>,
+    /// Wakes those that wait for a state.
+    changed: Arc<Notify>,
 }
 
 /// The state of a watch.
@@ -38,6 +44,7 @@ impl Readiness {
             kinds,
             states: Arc::new(Mutex::new(states)),
             heard: Arc::new(heard),
+            changed: Arc::default(),
         }
     }
 
@@ -67,7 +74,32 @@ impl Readiness {
     /// Sets the state of a watch. Returns whether it changed.
     pub(crate) fn set(&self, kind: KindId, state: State) -> bool {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        states.insert(kind, state.clone()) != Some(state)
+        let is_changed = states.insert(kind, state.clone()) != Some(state);
+        drop(states);
+        self.changed.notify_waiters();
+        is_changed
+    }
+
+    /// Whether the objects of a kind are known, or there are none.
+    pub(crate) fn is_settled(&self, kind: KindId) -> bool {
+        let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        !matches!(states.get(&kind), Some(State::Syncing(_)))
+    }
+
+    /// Waits until TrafficPolicies are known.
+    pub(crate) async fn policies_settled(&self) {
+        let policies = self.kinds.ids();
+        let policies = policies.filter(|id| self.kinds.name(*id) == TrafficPolicy::KIND);
+        for kind in policies {
+            loop {
+                let mut changed = pin!(self.changed.notified());
+                changed.as_mut().enable();
+                if self.is_settled(kind) {
+                    break;
+                }
+                changed.await;
+            }
+        }
     }
 
     /// Records an error of a watch that is not synced yet.

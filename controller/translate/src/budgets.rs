@@ -133,8 +133,8 @@ budgets! {
         unit: Unit::Count,
         default: 16_384,
         cap: 16_384,
-        condition: "newest policies `Accepted=False`; those with `jwt` or `authorization` refuse every request of \
-                    their targets (503)",
+        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization` or `networks` refuse every \
+                    request of their targets (503)",
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "a policy for each of 5 000 routes, three times over; each is a resource of its own at every proxy",
@@ -146,11 +146,35 @@ budgets! {
         unit: Unit::Bytes,
         default: 32 * MIB,
         cap: 32 * MIB,
-        condition: "newest policies `Accepted=False`; those with `jwt` or `authorization` refuse every request of \
-                    their targets (503)",
+        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization` or `networks` refuse every \
+                    request of their targets (503)",
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "half of what routes have; a policy takes some 300 bytes, and 2 KiB with keys of its own",
+    };
+    /// Networks in the TrafficPolicies of a Gateway.
+    GatewayNetworks = Definition {
+        name: "gateway_networks",
+        counts: "networks of these policies, each for each of their targets",
+        unit: Unit::Count,
+        default: 524_288,
+        cap: 524_288,
+        condition: "newest policies `Accepted=False`; they refuse every request of their targets (503)",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "eight policies with as many networks as one can have",
+    };
+    /// Bytes of the networks of the TrafficPolicies of a Gateway in a proxy.
+    GatewayNetworkBytes = Definition {
+        name: "gateway_network_bytes",
+        counts: "bytes that these networks take in a proxy: 26 for one of IPv4, 50 for one of IPv6",
+        unit: Unit::Bytes,
+        default: 16 * MIB,
+        cap: 16 * MIB,
+        condition: "newest policies `Accepted=False`; they refuse every request of their targets (503)",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "a proxy needs twice as much while all of them change",
     };
     /// Backends of a Gateway.
     GatewayBackends = Definition {
@@ -246,13 +270,14 @@ budgets! {
         name: "resource_bytes",
         counts: "a rule, policy, Service or endpoint as it is sent to proxies",
         unit: Unit::Bytes,
-        default: MIB,
-        cap: MIB,
-        condition: "its previous version serves, but a TrafficPolicy with `jwt` or `authorization` refuses every \
-                    request of its target (503); object `Accepted=False`",
+        default: 5 * MIB / 4,
+        cap: 5 * MIB / 4,
+        condition: "its previous version serves, but a TrafficPolicy with `jwt`, `authorization` or `networks` \
+                    refuses every request of its target (503); object `Accepted=False`",
         reason: Some(Reason::UnsupportedValue),
         raised_by: "nobody",
-        why: "about the limit of an object in etcd; a response carries at least one resource",
+        why: "about the limit of an object in etcd, and 64 Ki networks of single IPv6 addresses; a response carries \
+              at least one resource",
     };
     /// Ports of a Gateway.
     GatewayPorts = Definition {

@@ -3,11 +3,17 @@
 //!
 //! The controller compiles them to report errors, proxies to evaluate them.
 
+mod addresses;
+
+use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
-use cel::{Env, Program};
+use cel::{Context, Env, ExecutionError, Value};
 use thiserror::Error;
+
+use self::addresses::{check_texts, network_of, replace_networks};
+use crate::network::InvalidNetwork;
 
 /// Why a text is not a valid expression of a rule, with advice.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -27,12 +33,36 @@ pub enum InvalidExpression {
     /// It uses a function that may be slow, or is not available.
     #[error(
         "`{0}` is not supported: use comparisons, !, &&, ||, ?:, in, has(), size(), \
-             startsWith(), endsWith(), contains(), and exists() and all() of lists"
+             startsWith(), endsWith(), contains(), exists() and all() of lists, and \
+             cidr('10.0.0.0/8').contains(client.address)"
     )]
     Unavailable(String),
     /// It has nested loops, which take quadratic time.
     #[error("nests exists() or all(); split it into several rules")]
     Nested,
+    /// It uses `cidr()` in another way than with a literal, for the client's address.
+    #[error(
+        "uses cidr() in a form that is not supported: write cidr('10.0.0.0/8').contains(client.address), with \
+             the network in quotes"
+    )]
+    Cidr,
+    /// The network of `cidr()` is invalid.
+    #[error("{0}")]
+    Network(#[from] InvalidNetwork),
+    /// It compares the client's address with a network, as text.
+    #[error(
+        "compares client.address with the network `{0}` as text, which is never true: write \
+             cidr('{0}').contains(client.address)"
+    )]
+    NetworkAsText(String),
+    /// It compares the client's address with a text that is written differently.
+    #[error("compares client.address with `{0}` as text, which it never equals: write `{1}`")]
+    NotCanonical(String, String),
+    /// It compares the client's address with a text that is none.
+    #[error(
+        "compares client.address with `{0}`, which is no address: write a whole one, or use cidr()"
+    )]
+    NoAddress(String),
     /// It is not a boolean.
     #[error("does not evaluate to a boolean; add a comparison")]
     NoCondition,
@@ -41,8 +71,11 @@ pub enum InvalidExpression {
 /// A CEL expression that was parsed and checked, ready to evaluate.
 #[derive(Debug)]
 pub struct Expression {
-    program: Program,
+    /// With [`network_field`] in the place of `cidr()`.
+    condition: IdedExpr,
     reads_headers: bool,
+    networks: Vec<(IpAddr, u8)>,
+    warnings: Vec<String>,
 }
 
 impl Expression {
@@ -65,16 +98,44 @@ impl Expression {
         if !is_condition(program.expression()) {
             return Err(InvalidExpression::NoCondition);
         }
+        let Check {
+            reads_headers,
+            networks,
+            warnings,
+            ..
+        } = check;
+        let mut condition = program.expression().clone();
+        if !networks.is_empty() {
+            replace_networks(&mut condition);
+        }
         Ok(Self {
-            reads_headers: check.reads_headers,
-            program,
+            condition,
+            reads_headers,
+            networks,
+            warnings,
         })
     }
 
-    /// The program, for [`environment`].
+    /// Evaluates it with the variables of a context of [`environment`].
+    ///
+    /// # Errors
+    ///
+    /// It reads what is not there, or compares values of different types.
+    pub fn evaluate(&self, context: &Context<'_, '_>) -> Result<Value, ExecutionError> {
+        context.resolve(&self.condition)
+    }
+
+    /// The networks that it compares the client's address with. The field [`network_field`] of `client` says
+    /// whether the address is in one.
     #[must_use]
-    pub fn program(&self) -> &Program {
-        &self.program
+    pub fn networks(&self) -> &[(IpAddr, u8)] {
+        &self.networks
+    }
+
+    /// What may not mean what it seems to, with advice.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Whether it reads headers.
@@ -90,12 +151,20 @@ pub fn environment() -> Arc<Env> {
     Arc::clone(&ENV)
 }
 
+/// The field of `client` that says whether its address is in a network. It has a name that cannot be written.
+#[must_use]
+pub fn network_field((address, length): (IpAddr, u8)) -> String {
+    format!("{address}/{length}")
+}
+
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
 #[derive(Default)]
 struct Check<'a> {
     within: Option<&'a ComprehensionExpr>,
     reads_headers: bool,
+    networks: Vec<(IpAddr, u8)>,
+    warnings: Vec<String>,
 }
 
 type Checked = Result<(), InvalidExpression>;
@@ -148,6 +217,11 @@ impl<'a> Check<'a> {
     }
 
     fn call(&mut self, call: &'a CallExpr) -> Checked {
+        if let Some(network) = network_of(call)? {
+            self.networks.push(network);
+            return Ok(());
+        }
+        self.warnings.extend(check_texts(call)?);
         let name = call.func_name.as_str();
         let is_of_loop = self.within.is_some() && name == NOT_STRICTLY_FALSE;
         if !is_of_loop && !FUNCTIONS.contains(&name) {

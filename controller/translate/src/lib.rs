@@ -18,6 +18,7 @@ mod infrastructure;
 mod jwks;
 mod lower;
 pub mod naming;
+pub mod network;
 mod options;
 mod owner;
 mod problem;

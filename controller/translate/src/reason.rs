@@ -37,6 +37,8 @@ pub enum Reason {
     InvalidKind,
     InvalidListenerFilter,
     InvalidListenerFilterRef,
+    /// Not in Gateway API: a list that a policy refers to cannot be read.
+    InvalidListRef,
     InvalidParameters,
     InvalidRouteKinds,
     /// Not in Gateway API, as its condition: host names of a listener are served by ListenerSets.

@@ -138,7 +138,7 @@ fn a_restricting_policy_that_is_too_large_closes_its_target() {
     let mut translator = Translator::new(Options::cluster());
     let batch = vec![
         Event::Upsert(gateway(1)),
-        Event::Upsert(tokens(5)),
+        Event::Upsert(tokens(6)),
         Event::Start,
     ];
     let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
@@ -150,7 +150,7 @@ fn a_restricting_policy_that_is_too_large_closes_its_target() {
     };
     let accepted = &status.ancestors[0].conditions[0];
     assert!(accepted.is_problem(), "{accepted:?}");
-    for part in ["the limit is 1048576", "503 (policy_invalid)"] {
+    for part in ["the limit is 1310720", "503 (policy_invalid)"] {
         assert!(accepted.message.contains(part), "{accepted:?}");
     }
 
@@ -159,7 +159,7 @@ fn a_restricting_policy_that_is_too_large_closes_its_target() {
     let jwt = policy_of(&delta).spec.jwt.expect("it is in force");
     assert_eq!(jwt.providers.len(), 3);
     // One that grows does not leave its previous version in force, which a new leader would not know.
-    let larger = vec![Event::Upsert(tokens(5))];
+    let larger = vec![Event::Upsert(tokens(6))];
     let delta = translator.apply(larger, Timestamp::UNIX_EPOCH);
     assert_eq!(policy_of(&delta), first);
 }
@@ -220,7 +220,7 @@ fn a_large_policy_in_files_is_in_force() {
     let mut translator = Translator::new(options);
     let batch = vec![
         Event::Upsert(gateway(1)),
-        Event::Upsert(tokens(5)),
+        Event::Upsert(tokens(6)),
         Event::Start,
     ];
     let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
@@ -308,7 +308,7 @@ fn ports(set: usize) -> Object {
 }
 
 #[test]
-fn only_the_entries_that_are_read_are_kept_of_secrets_and_config_maps() {
+fn only_what_is_read_is_kept_of_secrets_and_config_maps() {
     let data = json!({"tls.crt": "YQ==", "tls.key": "Yg==", "ca.crt": "Yw==", "password": "ZA=="});
     let value = json!({
         "metadata": {"namespace": "app", "name": "all", "labels": {"a": "b"}}, "type": "Opaque",
@@ -321,14 +321,16 @@ fn only_the_entries_that_are_read_are_kept_of_secrets_and_config_maps() {
     assert_eq!(entries, ["ca.crt", "tls.crt", "tls.key"]);
     assert!(secret.string_data.is_empty() && secret.metadata.labels.is_empty());
     let value = json!({
-        "metadata": {"namespace": "app", "name": "all"},
+        "metadata": {"namespace": "app", "name": "all", "labels": {"a": "b"}},
         "data": {"ca.crt": "a", "tls.crt": "b", "config.yaml": "c"}, "binaryData": {"d": "ZA=="},
     });
     let Object::ConfigMap(map) = admitted("", "ConfigMap", value) else {
         panic!("it is a ConfigMap");
     };
-    assert_eq!(map.data.keys().collect::<Vec<_>>(), ["ca.crt"]);
-    assert!(map.binary_data.is_empty());
+    // Policies may refer to any entry: the watch drops those that none refers to.
+    let entries: Vec<&String> = map.data.keys().chain(map.binary_data.keys()).collect();
+    assert_eq!(entries, ["ca.crt", "config.yaml", "tls.crt", "d"]);
+    assert!(map.metadata.labels.is_empty());
 }
 
 /// A route that attaches to all listeners of the Gateway. Those of a higher number are newer.

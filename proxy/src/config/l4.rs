@@ -1,5 +1,6 @@
 //! Configuration of connections and datagrams that are forwarded without HTTP.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use super::ClusterIndex;
 use super::endpoints::Draw;
 use crate::limits::Limits;
 use crate::names::Interned;
+use crate::policy::client_networks::{self, ClientNetworks};
 use crate::route::HostIndex;
 
 /// The protocol that a bind's connections begin with.
@@ -101,10 +103,22 @@ pub struct L4Rule {
     pub limits: Limits,
     /// Format and filter of its access log.
     pub access_log: model::AccessLog,
+    /// Networks of clients, each of which has to accept a connection.
+    pub networks: Box<[Arc<ClientNetworks>]>,
+    /// `kind/namespace/name` of a policy whose restrictions cannot be enforced: it refuses every client.
+    pub refused_by: Option<Box<str>>,
     /// Chooses among `backends` by weight.
     pub draw: Draw,
     /// Where its connections go.
     pub backends: Vec<L4Backend>,
+}
+
+impl L4Rule {
+    /// Whether it accepts a client of this address.
+    #[must_use]
+    pub fn accepts(&self, client: IpAddr) -> bool {
+        self.refused_by.is_none() && client_networks::check(&self.networks, client).is_ok()
+    }
 }
 
 /// A backend's share of a rule.

@@ -19,6 +19,7 @@ use crate::http::engine::Scheme;
 use crate::limits::Limits;
 use crate::names::{Interned, KeyPrefix};
 use crate::policy::authorization::Authorization;
+use crate::policy::client_networks::ClientNetworks;
 use crate::policy::compiled::{BackendPolicy, RuleResponses};
 use crate::policy::cors::Cors;
 use crate::policy::credentials::Credentials;
@@ -221,6 +222,8 @@ pub struct Rule {
     pub jwt: Option<Arc<Authenticator>>,
     /// Authorization rules; `None` allows all requests.
     pub authorization: Option<Arc<Authorization>>,
+    /// Networks of clients, each of which has to accept a request.
+    pub networks: Box<[Arc<ClientNetworks>]>,
     /// What invalid policies mean for its requests; `None` without.
     pub invalid_policies: Option<Box<InvalidPolicies>>,
     /// Authorization servers that are called for each request.

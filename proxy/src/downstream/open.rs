@@ -62,6 +62,10 @@ async fn begin_tls(
     let hello = tls::read_client_hello(shard, client, buffer).await?;
     // Without SNI only a listener for all hosts matches.
     let server_name = hello.server_name();
+    if let Some((found, record)) = refused_by_rule(proxy, client, &hello)? {
+        client.deadline.disarm();
+        return Err(carry(proxy, client, buffer, found, record).await);
+    }
     if let Some(terminator) = terminator(proxy, client, &hello)? {
         tls::accept(shard, client, (terminator, server_name), buffer).await?;
     }
@@ -111,8 +115,12 @@ async fn carry(
         return NextStep::Close;
     };
     match failure.kind {
-        // Without a rule the connection closes in order: there is no TLS alert to misread.
-        FailureKind::NoListener | FailureKind::NoRoute => NextStep::Close,
+        // Without a rule that takes it the connection closes in order: there is no TLS alert to misread.
+        FailureKind::NoListener
+        | FailureKind::NoRoute
+        | FailureKind::Forbidden
+        | FailureKind::ListMissing
+        | FailureKind::PolicyInvalid => NextStep::Close,
         FailureKind::UntrustedHeader => {
             proxy_protocol::refuse_untrusted(&proxy.shard, client);
             NextStep::Reset
@@ -121,6 +129,26 @@ async fn carry(
     }
 }
 
+/// A connection that the rule for its server name refuses, before a handshake.
+fn refused_by_rule<'a>(
+    proxy: &Proxy,
+    client: &Client,
+    hello: &'a ClientHello,
+) -> Result<Option<Plan<'a>>, NextStep> {
+    let snapshot = proxy.shard.config.load();
+    let bind = snapshot.bind(client.bind).ok_or(NextStep::Close)?;
+    let name = hello.server_name();
+    let listener = bind.listener(name.unwrap_or_default());
+    let rule = listener.and_then(|listener| listener.l4.find(name));
+    if rule.is_none_or(|rule| rule.accepts(client.hop.address())) {
+        return Ok(None);
+    }
+    plan(proxy, &snapshot, client, listener, Some(hello)).map(Some)
+}
+
+/// The rule of a connection that is proxied as bytes, and its record.
+type Plan<'a> = (Result<RuleHandle<L4Rule>, Failure>, ConnectionRecord<'a>);
+
 /// How a connection is proxied as bytes; without TLS, it belongs to its bind's only listener.
 fn plan<'a>(
     proxy: &Proxy,
@@ -128,7 +156,7 @@ fn plan<'a>(
     client: &Client,
     listener: Option<&Listener>,
     hello: Option<&'a ClientHello>,
-) -> Result<(Result<RuleHandle<L4Rule>, Failure>, ConnectionRecord<'a>), NextStep> {
+) -> Result<Plan<'a>, NextStep> {
     let bind = snapshot.bind(client.bind).ok_or(NextStep::Close)?;
     let (protocol, listener) = match hello {
         Some(_) => (Protocol::Tls, listener),

@@ -5,6 +5,7 @@
 //! last for days, and snapshots are large. The client's bytes received so far (its ClientHello) are in
 //! the buffer.
 
+mod admit;
 mod reach;
 mod record;
 pub mod sessions;
@@ -21,6 +22,7 @@ use crate::memory::Buffer;
 use crate::policy::proxy_protocol::Expectation;
 use crate::shard::RuleHandle;
 
+use self::admit::admit;
 use self::reach::{ActiveConnection, reach};
 pub(crate) use self::record::{ConnectionRecord, Protocol};
 
@@ -39,7 +41,11 @@ pub(crate) async fn serve(
     let outcome = match found {
         Ok(found) => {
             record.takes(&proxy.shard, &found.rule);
-            carry(proxy, client, buffer, found, &mut record).await
+            let trace = record.trace.as_deref();
+            match admit(&proxy.shard, &found.rule, client.hop.address(), trace) {
+                Ok(()) => carry(proxy, client, buffer, found, &mut record).await,
+                Err(failure) => Err(failure),
+            }
         }
         Err(failure) => Err(failure),
     };

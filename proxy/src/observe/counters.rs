@@ -23,6 +23,7 @@ use crate::failure::FailureKind;
 use crate::http::engine::guard::Abuse;
 use crate::names::Cause;
 use crate::policy::authorization::Forbidden;
+use crate::policy::client_networks::Outside;
 use crate::policy::jwt::{AuthenticatedBy, Refusal};
 use crate::tls::UpstreamTlsFailure;
 
@@ -336,6 +337,25 @@ impl AuthorizationResults {
     }
 }
 
+/// Results of networks of clients.
+#[derive(Debug, Default)]
+pub struct NetworkResults {
+    /// Clients that are accepted.
+    pub allowed: Counter,
+    /// Clients that were refused, by reason.
+    pub outside: ByCause<Outside>,
+}
+
+impl NetworkResults {
+    /// Counts the result of a check.
+    pub fn count(&self, result: Result<(), Outside>) {
+        match result {
+            Ok(()) => self.allowed.increment(),
+            Err(outside) => self.outside.count(outside),
+        }
+    }
+}
+
 /// All counters of one shard.
 #[derive(Debug, Default)]
 pub struct ShardCounters {
@@ -364,6 +384,8 @@ pub struct ShardCounters {
     pub tokens: TokenResults,
     /// Requests checked by an authorization policy.
     pub authorizations: AuthorizationResults,
+    /// Results of networks of clients.
+    pub networks: NetworkResults,
     /// Calls to endpoint pickers.
     pub picks: Picks,
     /// Calls to authorization servers.

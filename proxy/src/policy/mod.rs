@@ -17,6 +17,7 @@
 )]
 
 pub mod authorization;
+pub mod client_networks;
 pub mod compiled;
 pub mod cors;
 pub mod credentials;

@@ -7,6 +7,7 @@ mod external_auth;
 mod finish;
 mod local_response;
 mod mirror;
+mod networks;
 mod pick;
 mod prepare;
 mod route;
@@ -100,6 +101,7 @@ async fn serve<'a>(
     exchange.authorize_by_listener_servers(target).await?;
     let matched = exchange.select_rule(listener, host, target)?;
     exchange.refuse_by_invalid_policy(&matched)?;
+    exchange.check_networks(&matched)?;
     exchange.authenticate(&matched).await?;
     exchange.authorize(&matched, host)?;
     exchange.authorize_by_rule_servers(&matched).await?;

@@ -1,6 +1,7 @@
 //! Trace events of policies and filters: which apply, and what they did.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 use admin_types::trace::{Message, PolicyOutcome, Severity};
 
@@ -9,6 +10,7 @@ use crate::config::{Rule, RuleBackend, Sessions};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::Limits;
 use crate::policy::authorization::Verdict;
+use crate::policy::client_networks::Outside;
 use crate::policy::compiled::BackendPolicy;
 use crate::policy::external_auth::{self, MissingVerdict};
 use crate::policy::jwt::{AuthenticatedBy, Refusal};
@@ -39,6 +41,7 @@ impl Tracer {
         let has_external_auth = !rule.external_auth.is_empty() || backend_has_auth();
         let first = [
             (LIMITS, has_limits(rule)),
+            (NETWORKS, !rule.networks.is_empty()),
             (JWT, rule.jwt.is_some()),
             (AUTHORIZATION, rule.authorization.is_some()),
             (EXTERNAL_AUTH, has_external_auth),
@@ -74,6 +77,26 @@ impl Tracer {
             detail: "the policy is invalid, and restricts access: its status says why".to_owned(),
         };
         self.emit(Severity::Error, message);
+    }
+
+    /// Whether the networks of a rule accept a client.
+    #[cold]
+    pub(crate) fn networks(&self, client: IpAddr, result: Result<(), Outside>) {
+        self.take_unreported(NETWORKS);
+        let (severity, detail) = match result {
+            Ok(()) => (Severity::Success, format!("{client} is accepted")),
+            Err(Outside::ListMissing) => (
+                Severity::Error,
+                "list_missing: the policy's status says which list".to_owned(),
+            ),
+            Err(outside) => (Severity::Error, format!("{}: {client}", outside.reason())),
+        };
+        let message = Message::AuthorizationResult {
+            by: NETWORKS.to_owned(),
+            allowed: result.is_ok(),
+            detail,
+        };
+        self.emit(severity, message);
     }
 
     /// The result of the JWT policy. Never contains the token.
@@ -245,6 +268,7 @@ const FILTERS: [(&str, BackendPolicyTest); 4] = [
 type BackendPolicyTest = fn(&BackendPolicy) -> bool;
 
 const LIMITS: &str = "limits";
+const NETWORKS: &str = "networks";
 const JWT: &str = "jwt";
 const AUTHORIZATION: &str = "authorization";
 const EXTERNAL_AUTH: &str = "externalAuth";

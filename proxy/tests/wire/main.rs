@@ -64,6 +64,7 @@ mod long_responses;
 mod match_work;
 mod metrics;
 mod mirrors;
+mod networks;
 mod overload;
 mod panic_fence;
 mod passthrough;

@@ -26,6 +26,7 @@ mod field_path;
 mod filter;
 mod jwt;
 mod matching;
+mod networks;
 mod policy;
 mod problem;
 mod route;

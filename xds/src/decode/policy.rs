@@ -7,6 +7,7 @@ use prost::Message as _;
 use super::authorization::authorization;
 use super::field_path::{FieldPath, Findings};
 use super::jwt::{jwt_policy, source};
+use super::networks::network_policy;
 use super::tls::certificate;
 use super::value::{
     at_most, choice, duration, feature, network, non_zero, object_name, positive_duration,
@@ -40,8 +41,14 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
     let is_invalid = message.invalid;
     let jwt = message.jwt.filter(|_| !is_invalid);
     let jwt = at.optional("jwt", jwt, jwt_policy);
-    let rules = message.authorization.filter(|_| !is_invalid);
+    let networks = message.networks.filter(|_| !is_invalid);
+    let rules = match &networks {
+        Some(_) => message.authorization_with_networks,
+        None => message.authorization,
+    };
+    let rules = rules.filter(|_| !is_invalid);
     let authorization = at.optional("authorization", rules, authorization);
+    let networks = at.optional("networks", networks, network_policy);
     let hidden = at.list("hidden", message.hidden, source);
     let features = at.list("features", message.features, feature);
     let client_certificate = at.optional(
@@ -63,8 +70,10 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
         ejection: ejection?,
         jwt: jwt?,
         authorization: authorization?,
+        networks: networks?,
         client_certificate: client_certificate?,
         is_invalid,
+        closes_connections: message.invalid_for_connections,
         hidden: hidden?,
     };
     features?;
@@ -85,7 +94,11 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
     let is_known = is_read
         && message.encoded_len() >= bytes.len()
         && features.all(|name| Feature::of_name(name).is_some());
-    if is_known && !message.invalid && message.jwt.is_none() && message.authorization.is_none() {
+    let is_restricting = message.invalid
+        || message.jwt.is_some()
+        || message.authorization.is_some()
+        || message.networks.is_some();
+    if is_known && !is_restricting {
         return None;
     }
     let problems = Findings::new();
@@ -98,6 +111,9 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
         target: target(&at, message.target?)?,
         spec: PolicySpec {
             is_invalid: true,
+            closes_connections: !is_known
+                || message.networks.is_some()
+                || message.invalid_for_connections,
             hidden: hidden.filter_map(|it| source(&at, it)).collect(),
             ..PolicySpec::default()
         },

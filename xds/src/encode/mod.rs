@@ -9,6 +9,7 @@ mod endpoint;
 mod filter;
 mod jwt;
 mod matching;
+mod networks;
 mod policy;
 mod route;
 mod tls;

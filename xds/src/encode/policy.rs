@@ -29,7 +29,14 @@ impl From<&Policy> for proto::Policy {
             authorization,
             client_certificate: spec.client_certificate.as_ref().map(Into::into),
             invalid: spec.is_invalid,
+            invalid_for_connections: spec.closes_connections,
             hidden: list(&spec.hidden),
+            networks: spec.networks.as_ref().map(Into::into),
+            authorization_with_networks: spec
+                .authorization
+                .as_ref()
+                .filter(|_| spec.networks.is_some())
+                .map(Into::into),
             features: spec.needs().names(),
         }
     }
@@ -41,7 +48,13 @@ fn restrictions(
     spec: &PolicySpec,
 ) -> (Option<proto::JwtPolicy>, Option<proto::AuthorizationPolicy>) {
     if !spec.is_invalid {
-        let authorization = spec.authorization.as_ref().map(Into::into);
+        // One with networks is closed for proxies that do not know those: see `authorization_with_networks`.
+        let closed = spec
+            .networks
+            .as_ref()
+            .map(|_| AuthorizationPolicy::deny_all());
+        let authorization = closed.as_ref().or(spec.authorization.as_ref());
+        let authorization = authorization.map(Into::into);
         return (spec.jwt.as_ref().map(Into::into), authorization);
     }
     let jwt = JwtPolicy {

@@ -44,6 +44,8 @@ features! {
     /// A rule comes once for each Gateway, and names its listeners. For a proxy without this feature there is a
     /// rule for each listener.
     SharedRules "shared-rules";
+    /// Networks of clients.
+    Networks "networks";
 }
 
 impl Feature {
@@ -148,12 +150,14 @@ impl PolicySpec {
             ejection: _,
             jwt: _,
             authorization: _,
+            networks,
             client_certificate: _,
             is_invalid: _,
+            closes_connections,
             hidden: _,
         } = self;
         // One row for each field that restricts access: `(Feature::Field, field.is_some())`.
-        Features::in_use([])
+        Features::in_use([(Feature::Networks, networks.is_some() || *closes_connections)])
     }
 }
 

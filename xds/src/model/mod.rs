@@ -20,6 +20,7 @@ mod key;
 pub mod limits;
 mod listener;
 mod matching;
+mod networks;
 mod pattern;
 mod policy;
 mod resource;
@@ -59,6 +60,7 @@ pub use key::{
 pub use limits::Limits;
 pub use listener::{Listener, ListenerProtocol};
 pub use matching::{HeaderMatch, HttpMatch, InvalidPath, PathMatch, QueryMatch, StringMatch};
+pub use networks::{NetworkList, NetworkPolicy};
 pub use pattern::{
     InvalidPattern, MatchMemory, MatchWork, Matcher, Pattern, PatternBudget, WorkExceeded,
 };

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::{
     AuthorizationPolicy, BackendKey, Certificate, JwtPolicy, JwtSource, Limits, ListenerKey,
-    ObjectName, PolicyKey, ServiceKey, json,
+    NetworkPolicy, ObjectName, PolicyKey, ServiceKey, json,
 };
 
 /// The settings of one policy object for one target. Conflicts are already resolved: of two
@@ -116,15 +116,25 @@ pub struct PolicySpec {
     /// Rules on requests and claims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authorization: Option<AuthorizationPolicy>,
+    /// The networks of clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub networks: Option<NetworkPolicy>,
     /// The client certificate of a Gateway for backends that request one (`spec.tls.backend`), or for
     /// one backend. Two Gateways share connections to a backend only if it is the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<Certificate>,
     /// Whether the policy restricts access in a way that cannot be enforced, because it is invalid or
     /// its target is not identified: every request of the target is refused, whatever a policy of a
-    /// nearer target says. Such a policy has neither `jwt` nor `authorization`.
+    /// nearer target says. Such a policy has no other restriction.
     #[serde(rename = "invalid", skip_serializing_if = "std::ops::Not::not")]
     pub is_invalid: bool,
+    /// Whether connections and datagrams are refused too, in an invalid policy: it has `networks`, or a field
+    /// that may be a newer way to restrict them.
+    #[serde(
+        rename = "invalidForConnections",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub closes_connections: bool,
     /// Where requests may carry tokens besides the places that `jwt` names, so that logs and traces
     /// hide them: those of a version of the policy that was rejected.
     #[serde(serialize_with = "json::texts", skip_serializing_if = "Vec::is_empty")]
@@ -135,7 +145,10 @@ impl PolicySpec {
     /// Whether it refuses requests that would be allowed without it.
     #[must_use]
     pub fn restricts_access(&self) -> bool {
-        self.is_invalid || self.jwt.is_some() || self.authorization.is_some()
+        self.is_invalid
+            || self.jwt.is_some()
+            || self.authorization.is_some()
+            || self.networks.is_some()
     }
 
     /// The settings that refuse every request, in the place of these: nothing but where tokens are, for
@@ -146,6 +159,7 @@ impl PolicySpec {
         let read = providers.flat_map(|provider| provider.from.iter().cloned());
         Self {
             is_invalid: true,
+            closes_connections: self.closes_connections || self.networks.is_some(),
             hidden: read.chain(self.hidden.iter().cloned()).collect(),
             ..Self::default()
         }

@@ -7,8 +7,9 @@ use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
     AccessLog, AccessLogFilter, AuthorizationPolicy, Ejection, EscapedSlash, JwtPolicy, Limits,
-    LogFormat, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn,
-    ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate, Timeout, Trust,
+    LogFormat, NetworkList, NetworkPolicy, PathOptions, Policy, PolicyKey, PolicySpec,
+    PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate,
+    Timeout, Trust,
 };
 
 use super::authorization::authorization;
@@ -61,8 +62,8 @@ prop_compose! {
         ),
         retry_constraint in option::of(retry_constraint()),
         ejection in option::of(ejection()),
-        (jwt, authorization, is_invalid) in restrictions(),
-        hidden in vec(source(), 0..3),
+        (jwt, authorization, networks, is_invalid) in restrictions(),
+        (closes_connections, hidden) in (any::<bool>(), vec(source(), 0..3)),
         client_certificate in option::of(certificate()),
     ) -> PolicySpec {
         PolicySpec {
@@ -76,22 +77,40 @@ prop_compose! {
             ejection,
             jwt,
             authorization,
+            networks,
             client_certificate,
             is_invalid,
+            closes_connections,
             hidden,
         }
     }
 }
 
 /// An invalid policy has no restrictions.
-fn restrictions() -> impl Strategy<Value = (Option<JwtPolicy>, Option<AuthorizationPolicy>, bool)> {
+fn restrictions() -> impl Strategy<Value = Restrictions> {
+    let all = (
+        option::of(jwt_policy()),
+        option::of(authorization()),
+        option::of(network_policy()),
+    );
     prop_oneof![
-        (option::of(jwt_policy()), option::of(authorization())).prop_map(|(jwt, authorization)| (
-            jwt,
-            authorization,
-            false
-        )),
-        Just((None, None, true)),
+        all.prop_map(|(jwt, authorization, networks)| (jwt, authorization, networks, false)),
+        Just((None, None, None, true)),
+    ]
+}
+
+type Restrictions = (
+    Option<JwtPolicy>,
+    Option<AuthorizationPolicy>,
+    Option<NetworkPolicy>,
+    bool,
+);
+
+fn network_policy() -> impl Strategy<Value = NetworkPolicy> {
+    let list = || vec(network(), 0..4).prop_map(NetworkList::new);
+    prop_oneof![
+        (list(), option::of(list())).prop_map(|(deny, allow)| NetworkPolicy::Lists { deny, allow }),
+        Just(NetworkPolicy::ListMissing),
     ]
 }
 

@@ -11,6 +11,7 @@ mod filter;
 mod jwt;
 mod listener;
 mod matching;
+mod networks;
 mod policy;
 mod route;
 mod tls;
@@ -30,6 +31,7 @@ pub use filter::{
 pub use jwt::{HeaderPrefix, Jwt, JwtKeys, JwtProvider};
 pub use listener::{Bind, Listener};
 pub use matching::{HttpMatch, MatchKind, PathKind, PathMatch, ValueMatch};
+pub use networks::{NetworkList, NetworkPolicy};
 pub use policy::{
     AccessLog, AccessLogFilter, Ejection, Limits, PathOptions, Policy, PolicySpec, PolicyTarget,
     ProxyProtocol, RetryBudget, RetryConstraint, Trust,

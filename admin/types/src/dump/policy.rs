@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use xds::model::limits::{self, LimitKind};
 
-use super::{Authorization, Jwt};
+use super::{Authorization, Jwt, NetworkPolicy};
 
 /// The settings of one policy object for one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -93,6 +93,9 @@ pub struct PolicySpec {
     /// Rules on requests and claims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authorization: Option<Authorization>,
+    /// Networks of clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub networks: Option<NetworkPolicy>,
     /// Fingerprint of the Gateway's client certificate for backends that request one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<String>,
@@ -100,6 +103,9 @@ pub struct PolicySpec {
     /// policy cannot be enforced.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub invalid: bool,
+    /// Whether connections and datagrams are refused too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub invalid_for_connections: bool,
     /// Further places of tokens that logs and traces hide, of a version of the policy that was
     /// rejected: `header:name`, `query:name` or `cookie:name`.
     #[serde(skip_serializing_if = "Vec::is_empty")]

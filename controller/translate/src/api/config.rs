@@ -44,7 +44,8 @@ impl Secret {
 /// their keys, and CA certificates.
 pub const READ_ENTRIES: [&str; 3] = ["tls.crt", "tls.key", AUTHORITIES];
 
-/// The entry with CA certificates, the only one that is read of a ConfigMap. Gateway API specifies it.
+/// The entry with CA certificates. Gateway API specifies it. Of a ConfigMap, others are read if a policy
+/// refers to them.
 pub(crate) const AUTHORITIES: &str = "ca.crt";
 
 fn is_read(key: &str) -> bool {
@@ -107,10 +108,9 @@ impl ConfigMap {
         text.or_else(|| self.binary_data.get(key).map(|bytes| bytes.0.as_slice()))
     }
 
-    /// Forgets all entries that are not read, and its labels.
-    pub(crate) fn keep_read_entries(&mut self) {
-        self.data.retain(|key, _| key == AUTHORITIES);
-        self.binary_data.retain(|key, _| key == AUTHORITIES);
+    /// Forgets its labels. Which of its entries are read depends on policies: those of others are dropped
+    /// where objects are read from an API server, and files have few.
+    pub(crate) fn keep_read_parts(&mut self) {
         self.metadata.labels = Labels::default();
     }
 }

@@ -21,6 +21,7 @@ mod jwt;
 mod l4_route;
 mod listener_set;
 mod meta;
+mod networks;
 mod parent_ref;
 mod pod;
 mod policy_entries;
@@ -86,6 +87,7 @@ pub use jwt::{
 pub use l4_route::{L4RouteRule, L4RouteSpec, TcpRoute, TlsRoute, TlsRouteSpec, UdpRoute};
 pub use listener_set::{ListenerSet, ListenerSetSpec, ParentGatewayReference};
 pub use meta::{Labels, ObjectMeta};
+pub use networks::{NetworkListRef, NetworksSpec};
 pub use parent_ref::{DefaultScope, ParentReference};
 pub use pod::{Pod, PodCondition, PodStatus};
 pub use policy_entries::{PolicyEntries, PolicyEntry};

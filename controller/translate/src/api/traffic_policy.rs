@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use xds::limits_table;
 use xds::model::limits::{self, LimitKind};
 
-use super::{AuthorizationSpec, JwtFromSpec, JwtSpec, ObjectMeta};
+use super::{AuthorizationSpec, JwtFromSpec, JwtSpec, NetworksSpec, ObjectMeta};
 
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct TrafficPolicy {
@@ -51,13 +51,14 @@ pub struct RejectedPolicy {
 pub struct Restrictions {
     pub jwt: bool,
     pub authorization: bool,
+    pub networks: bool,
 }
 
 impl Restrictions {
     /// Whether there is one.
     #[must_use]
     pub fn any(self) -> bool {
-        self.jwt || self.authorization
+        self.jwt || self.authorization || self.networks
     }
 
     /// Those that others lack.
@@ -65,6 +66,7 @@ impl Restrictions {
         Self {
             jwt: self.jwt && !others.jwt,
             authorization: self.authorization && !others.authorization,
+            networks: self.networks && !others.networks,
         }
     }
 
@@ -73,6 +75,7 @@ impl Restrictions {
         Self {
             jwt: self.jwt || others.jwt,
             authorization: self.authorization || others.authorization,
+            networks: self.networks || others.networks,
         }
     }
 }
@@ -86,6 +89,7 @@ impl TrafficPolicy {
             PolicyStanding::Admitted | PolicyStanding::Kept(_) => Restrictions {
                 jwt: self.spec.jwt.is_some(),
                 authorization: self.spec.authorization.is_some(),
+                networks: self.spec.networks.is_some(),
             },
         }
     }
@@ -113,6 +117,9 @@ pub struct TrafficPolicySpec {
     /// Which requests are allowed.
     #[serde(default)]
     pub authorization: Option<AuthorizationSpec>,
+    /// Which client addresses are accepted.
+    #[serde(default)]
+    pub networks: Option<NetworksSpec>,
     #[serde(default)]
     pub limits: Option<LimitsSpec>,
     /// Number of trusted hops in front of the gateway; excludes `trustedSources`.

@@ -20,7 +20,7 @@ fn a_limit_is_at_most_its_cap() {
     assert_eq!(limits, Limits::default());
     let limits = limits.with(Budget::RouteRules, 2);
     assert_eq!(limits.of(Budget::RouteRules), 2);
-    assert_eq!(limits.of(Budget::ResourceBytes), MIB);
+    assert_eq!(limits.of(Budget::ResourceBytes), 5 * MIB / 4);
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub(crate) mod http_rule;
 pub(crate) mod jwt;
 pub(crate) mod l4_rule;
 pub(crate) mod matches;
+pub(crate) mod networks;
 pub(crate) mod policy;
 pub(crate) mod pool;
 pub(crate) mod retry_constraint;

@@ -9,11 +9,12 @@ use xds::model::{
     PathOptions, PolicySpec, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout, Trust,
 };
 
+use super::networks::{self, ReadLists};
 use super::rule::duration;
 use super::{authorization, jwt};
 use crate::api::{
     self, AccessLogFormat, AccessLogSpec, EjectionSpec, EscapedSlashAction, JwtFromSpec,
-    LimitsSpec, PathOptionsSpec, PolicyStanding, ProxyProtocolSpec, TrafficPolicy,
+    LimitsSpec, PathOptionsSpec, PolicyStanding, ProxyProtocolSpec, RejectedPolicy, TrafficPolicy,
     TrafficPolicySpec,
 };
 use crate::problem::{self, Problem};
@@ -30,19 +31,22 @@ pub(crate) struct LoweredPolicy {
     pub(crate) refusal: Option<Problem>,
     /// Numbers that are larger than the maximum, which takes effect in their place.
     pub(crate) reduced: Vec<Problem>,
-    /// Unresolved references, of its JWT settings.
+    /// Unresolved references, of its JWT settings and to lists.
     pub(crate) refs: Vec<Problem>,
+    /// The lists that it has read.
+    pub(crate) lists: ReadLists,
 }
 
-/// Lowers the policy `name`. Access restrictions take effect even if the policy is rejected; one that is
+/// Lowers the policy `name`, which has read the lists `before`. Access restrictions take effect even if the policy is rejected; one that is
 /// invalid refuses every request.
 pub(crate) fn lower(
     reader: &Reader<'_>,
     name: &ObjectName,
     object: &TrafficPolicy,
+    before: Option<&ReadLists>,
 ) -> LoweredPolicy {
     let hidden = match &object.standing {
-        PolicyStanding::Rejected(rejected) => return without_version(&rejected.token_sources),
+        PolicyStanding::Rejected(rejected) => return without_version(rejected),
         PolicyStanding::Admitted => Vec::new(),
         PolicyStanding::Kept(later) => token_sources(later),
     };
@@ -56,6 +60,7 @@ pub(crate) fn lower(
     lowered.hidden = hidden;
     let mut refs = Vec::new();
     let mut invalid = None;
+    let mut lists = ReadLists::new();
     if let Some(jwt) = &spec.jwt {
         let jwt = jwt::lower(reader, from, jwt);
         invalid = unenforceable("spec.jwt", jwt.problems);
@@ -71,15 +76,16 @@ pub(crate) fn lower(
         invalid = invalid.or_else(|| unenforceable("spec.authorization", problems));
         lowered.authorization = Some(policy);
     }
+    if let Some(spec) = &spec.networks {
+        let lowered_networks = networks::lower(reader, &name.namespace, spec, before);
+        invalid = invalid.or_else(|| unenforceable("spec.networks", lowered_networks.problems));
+        let unread = lowered_networks.refs.into_iter();
+        refs.extend(unread.map(|problem| problem.under("spec.networks")));
+        lists = lowered_networks.lists;
+        lowered.networks = Some(lowered_networks.policy);
+    }
     if let Some(invalid) = invalid {
-        // Including the sources of providers that are invalid.
-        let mut hidden = lowered.hidden;
-        hidden.extend(token_sources(&object.token_sources()));
-        lowered = PolicySpec {
-            is_invalid: true,
-            hidden,
-            ..PolicySpec::default()
-        };
+        lowered = refusing(object, lowered.hidden);
         refusal = Some(invalid);
     }
     LoweredPolicy {
@@ -87,23 +93,43 @@ pub(crate) fn lower(
         refusal,
         reduced,
         refs,
+        lists,
+    }
+}
+
+/// What refuses every client, in the place of a policy with a restriction that cannot be enforced.
+fn refusing(object: &TrafficPolicy, mut hidden: Vec<JwtSource>) -> PolicySpec {
+    // Including the sources of providers that are invalid.
+    hidden.extend(token_sources(&object.token_sources()));
+    PolicySpec {
+        is_invalid: true,
+        closes_connections: object.spec.networks.is_some(),
+        hidden,
+        ..PolicySpec::default()
     }
 }
 
 /// A policy of which no version was ever valid.
-fn without_version(token_sources: &[JwtFromSpec]) -> LoweredPolicy {
-    let hidden = self::token_sources(token_sources);
+fn without_version(rejected: &RejectedPolicy) -> LoweredPolicy {
+    let hidden = token_sources(&rejected.token_sources);
+    let RejectedPolicy {
+        restricts, names, ..
+    } = rejected;
+    // A field of an unknown name may restrict connections.
+    let has_unknown = restricts.jwt && !names.jwt;
     let message = "no version of the policy is valid: until then every request of its targets gets \
                    status 503 (policy_invalid)";
     LoweredPolicy {
         spec: PolicySpec {
             is_invalid: true,
+            closes_connections: restricts.networks || has_unknown,
             hidden,
             ..PolicySpec::default()
         },
         refusal: Some(Problem::new(Reason::Invalid, "", message)),
         reduced: Vec::new(),
         refs: Vec::new(),
+        lists: ReadLists::new(),
     }
 }
 

@@ -59,7 +59,7 @@ impl ClaimedPolicy {
     /// bytes: proxies would not get them, and allow everything. Other settings that are too large are
     /// left to their sender.
     pub(crate) fn check_size(&mut self, name: &ObjectName, target: &PolicyTarget, limit: u64) {
-        if self.spec.jwt.is_none() && self.spec.authorization.is_none() {
+        if self.spec.is_invalid || !self.spec.restricts_access() {
             return;
         }
         let bytes = xds::encode::resource(&self.at(name, target).into()).len();
@@ -76,8 +76,7 @@ impl ClaimedPolicy {
 
     /// Whether the settings restrict access.
     pub(crate) fn is_restricting(&self) -> bool {
-        let Self { spec, .. } = self;
-        spec.is_invalid || spec.jwt.is_some() || spec.authorization.is_some()
+        self.spec.restricts_access()
     }
 
     /// What refuses every request of the target in the place of these settings, at Gateways that have no room
@@ -123,6 +122,7 @@ pub(crate) fn apply_to_target(
     if is_unenforceable {
         left = spec.refusing_all();
     }
+    left.closes_connections |= left.is_invalid && is_of_connections(&target);
     let mut refusal = refusal.cloned();
     if refusal.is_none() && (is_unenforceable || is_without_effect(&left)) {
         refusal = all_inapplicable(&inapplicable, is_unenforceable);
@@ -168,10 +168,12 @@ pub(crate) fn assign_fields(
 
 /// Whether the policies of a target restrict access in all of these ways.
 fn has_restrictions(specs: &[&PolicySpec], wanted: Restrictions) -> bool {
-    let has_jwt = specs.iter().any(|spec| spec.jwt.is_some());
-    let has_authorization = specs.iter().any(|spec| spec.authorization.is_some());
-    specs.iter().any(|spec| spec.is_invalid)
-        || (has_jwt || !wanted.jwt) && (has_authorization || !wanted.authorization)
+    let lacking = wanted.beyond(Restrictions {
+        jwt: specs.iter().any(|spec| spec.jwt.is_some()),
+        authorization: specs.iter().any(|spec| spec.authorization.is_some()),
+        networks: specs.iter().any(|spec| spec.networks.is_some()),
+    });
+    specs.iter().any(|spec| spec.is_invalid) || !lacking.any()
 }
 
 fn leave<'a>(
@@ -226,9 +228,36 @@ fn does_not_apply(field: &Field, target: &PolicyTarget, owner: Option<&ObjectNam
             "this belongs to the port, which listeners of others may share: ask the owner of \
              {gateway} to set it for the Gateway or one of its own listeners"
         )
+    } else if is_of_connections(target)
+        && matches!(field.reach, FieldScope::Request | FieldScope::Any)
+    {
+        "this does not apply to connections and datagrams, which have no requests: target an HTTPRoute or \
+         GRPCRoute instead"
+            .to_owned()
     } else {
         let targets = field.reach.targets();
         format!("this does not apply to such a target: target {targets} instead")
+    }
+}
+
+/// The settings that refuse all clients of a target, of a policy that was meant for it.
+pub(crate) fn refusing_at(target: &PolicyTarget, refusal: &Arc<PolicySpec>) -> Arc<PolicySpec> {
+    if refusal.closes_connections || !is_of_connections(target) {
+        return Arc::clone(refusal);
+    }
+    Arc::new(PolicySpec {
+        closes_connections: true,
+        ..PolicySpec::clone(refusal)
+    })
+}
+
+/// Whether a target is a route of connections or datagrams.
+fn is_of_connections(target: &PolicyTarget) -> bool {
+    match target {
+        PolicyTarget::Route { kind, .. } | PolicyTarget::Rule { kind, .. } => {
+            ![api::HttpRoute::KIND, api::GrpcRoute::KIND].contains(&&**kind)
+        }
+        _ => false,
     }
 }
 

@@ -6,6 +6,8 @@
 use xds::limits_table;
 use xds::model::{PolicySpec, PolicyTarget, Trust};
 
+use crate::api::{GrpcRoute, HttpRoute, Resource as _};
+
 /// One field of a policy.
 pub(crate) struct Field {
     /// Name as written after `spec.`; see [`Field::path`].
@@ -33,8 +35,10 @@ pub(crate) enum FieldScope {
     /// listeners. A ListenerSet shares the sockets with other listeners, which belong to others, and so
     /// do the requests of one HTTP/2 connection.
     Socket,
-    /// Gateways, listeners, routes and rules.
+    /// Gateways, listeners, routes of requests and their rules.
     Request,
+    /// The same, and routes of connections and datagrams.
+    Client,
     /// Gateways, and destinations of requests.
     Upstream,
     Any,
@@ -49,8 +53,13 @@ impl FieldScope {
                 self.holds_for_listener_sets()
             }
             PolicyTarget::Listener(_) => self != Self::Upstream,
-            PolicyTarget::Route { .. } | PolicyTarget::Rule { .. } => {
-                matches!(self, Self::Request | Self::Any)
+            PolicyTarget::Route { kind, .. } | PolicyTarget::Rule { kind, .. } => {
+                let is_of_requests = [HttpRoute::KIND, GrpcRoute::KIND].contains(&&**kind);
+                match self {
+                    Self::Client => true,
+                    Self::Request | Self::Any => is_of_requests,
+                    Self::Socket | Self::Upstream => false,
+                }
             }
             PolicyTarget::Service(_) | PolicyTarget::Backend(_) => {
                 matches!(self, Self::Upstream | Self::Any)
@@ -59,7 +68,7 @@ impl FieldScope {
     }
 
     fn holds_for_listener_sets(self) -> bool {
-        matches!(self, Self::Request | Self::Any)
+        matches!(self, Self::Request | Self::Client | Self::Any)
     }
 
     /// The allowed targets, for messages.
@@ -67,6 +76,7 @@ impl FieldScope {
         match self {
             Self::Socket => "a Gateway or one of its own listeners",
             Self::Request => "a Gateway, a listener, a route or a rule",
+            Self::Client => "a Gateway, a listener, or a route of any kind",
             Self::Upstream => "a Gateway, a Service or a Backend",
             Self::Any => "any target",
         }
@@ -74,7 +84,7 @@ impl FieldScope {
 }
 
 /// The fields whose loss would allow requests.
-pub(crate) const RESTRICTIONS: [&str; 2] = [JWT, AUTHORIZATION];
+pub(crate) const RESTRICTIONS: [&str; 3] = [JWT, AUTHORIZATION, NETWORKS];
 
 /// Whether none of the settings is left.
 pub(crate) fn is_without_effect(spec: &PolicySpec) -> bool {
@@ -83,6 +93,7 @@ pub(crate) fn is_without_effect(spec: &PolicySpec) -> bool {
 
 const JWT: &str = "jwt";
 const AUTHORIZATION: &str = "authorization";
+const NETWORKS: &str = "networks";
 /// The first name of trust.
 const TRUST: &str = "trustedHops";
 
@@ -104,6 +115,7 @@ macro_rules! fields {
             field!("accessLog", Request, access_log),
             field!(JWT, Request, jwt),
             field!(AUTHORIZATION, Request, authorization),
+            field!(NETWORKS, Client, networks),
             field!(TRUST, Socket, trust),
             field!("proxyProtocol", Socket, proxy_protocol),
             field!("pathOptions", Socket, path_options),

@@ -166,8 +166,8 @@ pub(crate) struct TargetOutcome<'a> {
 }
 
 impl PolicyStatus {
-    /// The status of a `TrafficPolicy` in this generation. `refs` are unresolved references, of its
-    /// JWT settings.
+    /// The status of a `TrafficPolicy` in this generation. `refs` are unresolved references, of a
+    /// policy that has some.
     pub(crate) fn of(
         (name, generation): (&ObjectName, i64),
         refs: (bool, &[Problem]),
@@ -224,7 +224,7 @@ fn backend_conditions(
 
 fn conditions(
     generation: i64,
-    (has_jwt, refs): (bool, &[Problem]),
+    (has_refs, refs): (bool, &[Problem]),
     target: &TargetOutcome<'_>,
 ) -> Vec<Condition> {
     let conditions = Conditions::of(generation);
@@ -243,7 +243,7 @@ fn conditions(
     let conditions =
         conditions.partially_programmed("some fields have no effect here", target.inapplicable);
     let conditions = match refs {
-        _ if !has_jwt => conditions,
+        _ if !has_refs => conditions,
         [] => conditions.normal(
             Type::ResolvedRefs,
             Reason::ResolvedRefs,

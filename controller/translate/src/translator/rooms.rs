@@ -20,6 +20,8 @@ pub(crate) struct Holder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum HolderKind {
     TrafficPolicy,
+    /// The networks of a TrafficPolicy.
+    Networks,
     Backend,
     XBackend,
     Pool,
@@ -31,6 +33,8 @@ pub(crate) enum HolderKind {
 pub(crate) enum Room {
     /// TrafficPolicies.
     Policies,
+    /// Networks of TrafficPolicies.
+    Networks,
     /// Backends, XBackends and InferencePools.
     Backends,
     /// Services with their endpoints.
@@ -42,6 +46,7 @@ impl HolderKind {
     pub(crate) fn room(self) -> Room {
         match self {
             Self::TrafficPolicy => Room::Policies,
+            Self::Networks => Room::Networks,
             Self::Backend | Self::XBackend | Self::Pool => Room::Backends,
             Self::Service => Room::Services,
         }
@@ -53,6 +58,7 @@ impl Room {
     pub(crate) fn budgets(self) -> [Budget; 2] {
         match self {
             Self::Policies => [Budget::GatewayPolicies, Budget::GatewayPolicyBytes],
+            Self::Networks => [Budget::GatewayNetworks, Budget::GatewayNetworkBytes],
             Self::Backends => [Budget::GatewayBackends, Budget::GatewayBackendBytes],
             Self::Services => [Budget::GatewayEndpoints, Budget::GatewayEndpointBytes],
         }

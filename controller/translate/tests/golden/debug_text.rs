@@ -44,7 +44,8 @@ impl Node {
         let Some(children) = self.children else {
             let (field, value) = self.label.split_once(": ").unwrap_or(("", &self.label));
             // Few policies are invalid.
-            let is_valid = (field, value) == ("is_invalid", "false");
+            let of_invalid = ["is_invalid", "closes_connections"].contains(&field);
+            let is_valid = of_invalid && value == "false";
             let nothing = is_valid || ["None", "[]", "Default", "{}"].contains(&value);
             return (field.is_empty() || !nothing).then_some(Self {
                 children: None,

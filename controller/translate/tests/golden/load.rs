@@ -12,8 +12,8 @@ use serde_json::Value;
 use translate::Object;
 use translate::admit::{Configuration, Severity, Source, admit};
 use translate::api::{
-    Backend, BackendTlsPolicy, EndpointSlice, Gateway, GrpcRoute, HttpRoute, ListenerSet,
-    ReferenceGrant, Secret, Service, TcpRoute, TlsRoute, TrafficPolicy, UdpRoute,
+    Backend, BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GrpcRoute, HttpRoute,
+    ListenerSet, ReferenceGrant, Secret, Service, TcpRoute, TlsRoute, TrafficPolicy, UdpRoute,
 };
 
 use super::yaml;
@@ -74,6 +74,7 @@ fn parsed(mut object: Value) -> Object {
         "Service" => typed::<Service>(object),
         "Secret" => typed::<Secret>(object),
         "Backend" => typed::<Backend>(object),
+        "ConfigMap" => typed::<ConfigMap>(object),
         "TrafficPolicy" => typed::<TrafficPolicy>(object),
         other => panic!("add `{other}` to this list"),
     }

@@ -1,5 +1,7 @@
 //! Policies, backends and Services beyond what a Gateway has room for.
 
+mod networks;
+
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;

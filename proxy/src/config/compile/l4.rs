@@ -3,7 +3,7 @@
 use xds::model::{L4Backend, L4Rule, ListenerKey, Route, Transport};
 
 use super::policy::parts;
-use super::rule::RuleCompiler;
+use super::rule::{RuleCompiler, policy_name};
 use crate::config::{self, Draw};
 use crate::names::Interned;
 
@@ -19,11 +19,14 @@ impl RuleCompiler<'_> {
         let settings = self.settings;
         let weights: Vec<u32> = rule.backends.iter().map(|backend| backend.weight).collect();
         let transport = route.rule.transport();
+        let networks = self.networks_of(settings);
         config::L4Rule {
             id,
             name: parts(route.key.as_str(), 4).into(),
             gateway: self.gateway.to_string().into(),
             listener: listener.as_str().into(),
+            networks,
+            refused_by: settings.invalid_for_connections.map(policy_name),
             draw: Draw::new(&weights),
             backends: rule
                 .backends

@@ -15,6 +15,7 @@ mod jwt;
 mod l4;
 mod last;
 mod listener;
+mod networks;
 mod options;
 mod place;
 mod policy;
@@ -39,6 +40,7 @@ use self::index::Index;
 use self::jwt::Authenticators;
 use self::last::Last;
 use self::listener::{ListenerCompiler, Listeners};
+use self::networks::SharedNetworks;
 use self::place::RulePlacer;
 use self::policy::Policies;
 use self::rule::LastSettings;
@@ -74,6 +76,7 @@ pub struct Compiler {
     ids: Ids,
     jwt: Authenticators,
     authorization: Authorizations,
+    networks: SharedNetworks,
     settings: LastSettings,
     ejection: Last<model::Ejection>,
     tls: TlsCompiler,
@@ -159,6 +162,7 @@ impl Compiler {
         self.targets.slots.begin();
         self.jwt.begin();
         self.authorization.begin();
+        self.networks.begin();
         let mut dirty = std::mem::take(&mut self.dirty);
         let shows_other = dirty.certificates && self.targets.show(&self.model, &self.policies);
         let is_other = self.options.as_ref() != Some(options);
@@ -253,6 +257,7 @@ impl Compiler {
             users: &mut self.users,
             jwt: &mut self.jwt,
             authorization: &mut self.authorization,
+            networks: &mut self.networks,
             last: &mut self.settings,
             tls: &mut self.tls,
             clusters,

@@ -12,6 +12,7 @@ use super::dirty::Dirty;
 use super::ids::{Ids, PlacedKey};
 use super::jwt::Authenticators;
 use super::listener::{self, Listeners, Placed};
+use super::networks::SharedNetworks;
 use super::policy::{Policies, RequestSettings};
 use super::rule::{AnyRule, CompiledRule, LastSettings, RuleCompiler};
 use super::servers::Servers;
@@ -33,6 +34,7 @@ pub(super) struct RulePlacer<'c> {
     pub(super) users: &'c mut ClusterUsers,
     pub(super) jwt: &'c mut Authenticators,
     pub(super) authorization: &'c mut Authorizations,
+    pub(super) networks: &'c mut SharedNetworks,
     pub(super) last: &'c mut LastSettings,
     pub(super) tls: &'c mut TlsCompiler,
     /// The clusters to compile.
@@ -136,6 +138,7 @@ impl<'c> RulePlacer<'c> {
             settings: &settings,
             jwt: self.jwt,
             authorization: self.authorization,
+            networks: self.networks,
             last: self.last,
         };
         let rule = match &route.rule {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use xds::model::{
     self, AccessLog, AuthorizationPolicy, BackendKey, EscapedSlash, JwtPolicy, JwtSource,
-    ListenerKey, ObjectName, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget,
-    ProxyProtocolIn, Route, ServiceKey, Trust,
+    ListenerKey, NetworkPolicy, ObjectName, PathOptions, Policy, PolicyKey, PolicySpec,
+    PolicyTarget, ProxyProtocolIn, Route, ServiceKey, Trust,
 };
 
 use super::CompileOptions;
@@ -64,6 +64,13 @@ impl Layer {
     /// A policy of this target whose restrictions cannot be enforced.
     pub(super) fn invalid(&self) -> Option<&PolicyKey> {
         let invalid = self.0.iter().find(|policy| policy.spec.is_invalid);
+        invalid.map(|policy| &policy.key)
+    }
+
+    /// A policy of this target whose restrictions of connections cannot be enforced.
+    fn invalid_for_connections(&self) -> Option<&PolicyKey> {
+        let closes = |spec: &PolicySpec| spec.is_invalid && spec.closes_connections;
+        let invalid = self.0.iter().find(|policy| closes(&policy.spec));
         invalid.map(|policy| &policy.key)
     }
 
@@ -230,8 +237,11 @@ pub(super) struct RequestSettings<'a> {
     pub(super) access_log: AccessLog,
     pub(super) jwt: Option<JwtInForce<'a>>,
     pub(super) authorization: Option<&'a AuthorizationPolicy>,
+    pub(super) networks: Option<&'a NetworkPolicy>,
     /// The policy of the widest target whose restrictions cannot be enforced.
     pub(super) invalid: Option<&'a PolicyKey>,
+    /// The same for connections and datagrams.
+    pub(super) invalid_for_connections: Option<&'a PolicyKey>,
     /// Whether a rejected version of a policy reads tokens from the query.
     pub(super) hides_query: bool,
 }
@@ -244,13 +254,17 @@ impl<'a> RequestSettings<'a> {
             access_log,
             jwt,
             authorization,
+            networks,
             invalid,
+            invalid_for_connections,
             hides_query,
         } = self;
         let tokens = |jwt: &Option<JwtInForce<'_>>| jwt.map(|it| std::ptr::from_ref(it.policy));
         tokens(jwt) == tokens(&other.jwt)
             && authorization.map(std::ptr::from_ref) == other.authorization.map(std::ptr::from_ref)
+            && networks.map(std::ptr::from_ref) == other.networks.map(std::ptr::from_ref)
             && *invalid == other.invalid
+            && *invalid_for_connections == other.invalid_for_connections
             && *hides_query == other.hides_query
             && *limits == other.limits
             && *access_log == other.access_log
@@ -262,7 +276,9 @@ impl<'a> RequestSettings<'a> {
             access_log: options.access_log.clone(),
             jwt: None,
             authorization: None,
+            networks: None,
             invalid: None,
+            invalid_for_connections: None,
             hides_query: false,
         }
     }
@@ -276,8 +292,12 @@ impl<'a> RequestSettings<'a> {
         self.jwt = nearer.jwt().or(self.jwt);
         let authorization = nearer.field(|spec| spec.authorization.as_ref());
         self.authorization = authorization.or(self.authorization);
+        let networks = nearer.field(|spec| spec.networks.as_ref());
+        self.networks = networks.or(self.networks);
         // Not for a nearer target to lift.
         self.invalid = self.invalid.or(nearer.invalid());
+        let invalid = nearer.invalid_for_connections();
+        self.invalid_for_connections = self.invalid_for_connections.or(invalid);
         self.hides_query |= nearer.hides_query();
         self
     }

@@ -11,6 +11,7 @@ use super::authorization::Authorizations;
 use super::ids::{Ids, PlacedKey};
 use super::jwt::Authenticators;
 use super::last::Last;
+use super::networks::SharedNetworks;
 use super::policy::{Layer, Policies, RequestSettings, parts};
 use super::targets::{ClusterUsers, Targets};
 use crate::config::{
@@ -19,6 +20,7 @@ use crate::config::{
 };
 use crate::limits::Limits;
 use crate::names::KeyPrefix;
+use crate::policy::client_networks::ClientNetworks;
 use crate::policy::compiled::{BackendPolicy, RulePolicy};
 use crate::policy::jwt::{Authenticator, ClaimsUse};
 
@@ -105,6 +107,7 @@ pub(super) struct RuleCompiler<'c> {
     pub(super) settings: &'c RequestSettings<'c>,
     pub(super) jwt: &'c mut Authenticators,
     pub(super) authorization: &'c mut Authorizations,
+    pub(super) networks: &'c mut SharedNetworks,
     pub(super) last: &'c mut LastSettings,
 }
 
@@ -131,6 +134,7 @@ impl<'c> RuleCompiler<'c> {
             authorization: settings
                 .authorization
                 .map(|policy| self.authorization.of(policy)),
+            networks: self.networks_of(settings),
             invalid_policies: invalid_policies(settings),
             external_auth: self.external_auth(&rule.filters.external_auth),
             responses,
@@ -141,6 +145,15 @@ impl<'c> RuleCompiler<'c> {
             limits: self.last.limits.share(settings.limits),
             access_log: self.last.access_log.share(settings.access_log.clone()),
         }
+    }
+
+    /// The networks of a rule.
+    pub(super) fn networks_of(
+        &mut self,
+        settings: &RequestSettings<'_>,
+    ) -> Box<[Arc<ClientNetworks>]> {
+        let policies = settings.networks.iter();
+        policies.map(|policy| self.networks.of(policy)).collect()
     }
 
     fn backend(
@@ -218,7 +231,7 @@ fn invalid_policies(settings: &RequestSettings<'_>) -> Option<Box<InvalidPolicie
 }
 
 /// `kind/namespace/name` of a policy.
-fn policy_name(key: &PolicyKey) -> Box<str> {
+pub(super) fn policy_name(key: &PolicyKey) -> Box<str> {
     parts(key.as_str(), 3).into()
 }
 

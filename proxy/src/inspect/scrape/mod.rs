@@ -66,6 +66,7 @@ impl Scrape<'_> {
         self.upstreams(out);
         self.tokens(out);
         self.authorizations(out);
+        self.networks(out);
         self.picks(out);
         self.external_auth(out);
         self.refused(out);

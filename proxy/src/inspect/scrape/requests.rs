@@ -11,6 +11,7 @@ use crate::observe::external_auth::AuthResult;
 use crate::observe::picks::{PickResult, ReviewFailure};
 use crate::observe::series::Series;
 use crate::policy::authorization::Forbidden;
+use crate::policy::client_networks::Outside;
 
 impl Scrape<'_> {
     pub(super) fn requests(&self, names: &Names<'_>, out: &mut Exposition) {
@@ -151,6 +152,22 @@ impl Scrape<'_> {
         for forbidden in Forbidden::ALL {
             let count = self.sum(|shard| shard.authorizations.forbidden.of(*forbidden));
             result("denied", forbidden.reason(), count);
+        }
+    }
+
+    /// Results of networks of clients.
+    pub(super) fn networks(&self, out: &mut Exposition) {
+        let help = "Requests, connections and datagrams without a session, checked by networks of clients, by result.";
+        let mut family = out.counter("network_results", help);
+        let mut result = |result, reason, count| {
+            let labels = Labels::none().with("result", result);
+            family.number(&labels.with("reason", reason), count);
+        };
+        let allowed = self.sum(|shard| shard.networks.allowed.value());
+        result("allowed", "allowed", allowed);
+        for outside in Outside::ALL {
+            let count = self.sum(|shard| shard.networks.outside.of(*outside));
+            result("denied", outside.reason(), count);
         }
     }
 

@@ -182,6 +182,8 @@ impl UdpListener {
         proxy: &Rc<Proxy>,
         key: SessionKey,
     ) -> Result<Rc<UdpSession>, FailureKind> {
+        // Before a session would give way.
+        session::admit(proxy, self.bind, key)?;
         let gives_way = self.sessions.borrow_mut().make_room(proxy.shard.now());
         let gives_way = gives_way.map_err(|_| FailureKind::SessionsFull)?;
         if let Some(session) = gives_way {

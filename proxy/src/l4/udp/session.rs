@@ -179,6 +179,32 @@ impl UdpSession {
     }
 }
 
+/// Refuses a client by the policies of the listener's rule.
+pub(super) fn admit(proxy: &Proxy, bind: u32, key: SessionKey) -> Result<(), FailureKind> {
+    let snapshot = proxy.shard.config.load();
+    let bind = snapshot.bind(bind);
+    let listener = bind.and_then(|bind| bind.listeners.first());
+    let rule = listener.and_then(|listener| listener.l4.find(None));
+    let (Some(bind), Some(rule)) = (bind, rule) else {
+        // There is no session without them.
+        return Ok(());
+    };
+    let client = key.client.ip().to_canonical();
+    let mut record = None;
+    if proxy.watches.are_armed() && !rule.accepts(client) {
+        let record = record.insert(ConnectionRecord::begin(Protocol::Udp, None, bind, listener));
+        record.begin_trace(proxy, client, &snapshot, (bind, listener));
+    }
+    let trace = record.as_ref().and_then(|record| record.trace.as_deref());
+    let admitted = crate::l4::admit::admit(&proxy.shard, rule, client, trace);
+    admitted.map_err(|failure| {
+        if let Some(record) = &record {
+            record.end_trace(Some(failure));
+        }
+        failure.kind
+    })
+}
+
 /// A socket to an endpoint, with the rule.
 struct EndpointSocket<'a> {
     rule: &'a Arc<L4Rule>,

@@ -67,10 +67,16 @@ impl<'a> Attributes<'a> {
             request.insert(key("headers"), Box::new(headers));
         }
         let address: Box<dyn Val> = Box::new(CelString::from(subject.client.to_string()));
+        let mut client = HashMap::from([(key("address"), address)]);
+        for (field, networks) in &policy.networks {
+            let is_inside = CelBool::from(networks.contains(subject.client));
+            let field = CelMapKey::String(CelString::from(field.clone()));
+            client.insert(field, Box::new(is_inside));
+        }
         Self {
             claims: subject.claims.map_or(&NONE, |claims| &claims.0),
             request: request.into(),
-            client: HashMap::from([(key("address"), address)]).into(),
+            client: client.into(),
         }
     }
 }

@@ -8,9 +8,10 @@ mod attributes;
 
 use cel::{Context, Value};
 use tracing::warn;
-use translate::expression::{Expression, environment};
+use translate::expression::{Expression, environment, network_field};
 use xds::model::{AuthorizationPolicy, AuthorizationRule};
 
+use super::networks::Networks;
 use crate::failure::{Failure, FailureKind};
 use crate::names::causes;
 
@@ -22,6 +23,8 @@ pub struct Authorization {
     deny: Vec<Rule>,
     allow: Vec<Rule>,
     reads_headers: bool,
+    /// The networks of `cidr()`, by the field that has the result.
+    networks: Vec<(String, Networks)>,
 }
 
 #[derive(Debug)]
@@ -74,15 +77,24 @@ impl Authorization {
             deny: Vec::new(),
             allow: Vec::new(),
             reads_headers: false,
+            networks: Vec::new(),
         })
     }
 
     fn try_compile(policy: &AuthorizationPolicy) -> Result<Self, (String, String)> {
         let deny = rules("deny", &policy.deny)?;
         let allow = rules("allow", &policy.allow)?;
-        let mut all = deny.iter().chain(&allow);
+        let all = || deny.iter().chain(&allow).map(|rule| &rule.expression);
+        let mut networks: Vec<(String, Networks)> = Vec::new();
+        for network in all().flat_map(Expression::networks) {
+            let field = network_field(*network);
+            if networks.iter().all(|(known, _)| *known != field) {
+                networks.push((field, Networks::compile([network])));
+            }
+        }
         Ok(Self {
-            reads_headers: all.any(|rule| rule.expression.reads_headers()),
+            reads_headers: all().any(Expression::reads_headers),
+            networks,
             deny,
             allow,
         })
@@ -133,7 +145,7 @@ impl Rule {
         context: &Context<'_, '_>,
         errors: &mut Vec<(&'a str, String)>,
     ) -> Option<bool> {
-        let why = match self.expression.program().execute(context) {
+        let why = match self.expression.evaluate(context) {
             Ok(Value::Bool(holds)) => return Some(holds),
             Ok(other) => format!("expected bool, got {}", other.type_of()),
             Err(error) => error.to_string(),

@@ -153,7 +153,7 @@ impl Admissible for ConfigMap {
     }
 
     fn forget_unread(&mut self) {
-        self.keep_read_entries();
+        self.keep_read_parts();
     }
 }
 

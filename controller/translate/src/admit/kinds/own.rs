@@ -14,12 +14,13 @@ use crate::admit::crd;
 use crate::admit::schema::Schema;
 use crate::admit::suggest;
 use crate::api::{
-    AuthorizationRuleSpec, Backend, JwtFromSpec, JwtProviderSpec, PolicyStanding, RejectedPolicy,
-    Restrictions, TrafficPolicy, TrafficPolicySpec,
+    AuthorizationRuleSpec, Backend, JwtFromSpec, JwtProviderSpec, NetworksSpec, PolicyStanding,
+    RejectedPolicy, Restrictions, TrafficPolicy, TrafficPolicySpec,
 };
 use crate::expression::Expression;
 use crate::jwks;
 use crate::lower::header_edit;
+use crate::network;
 
 impl Admissible for Backend {
     fn schema() -> Option<&'static Schema> {
@@ -46,6 +47,7 @@ impl Admissible for TrafficPolicy {
         let names = Restrictions {
             jwt: names(JWT),
             authorization: names(AUTHORIZATION),
+            networks: names(NETWORKS),
         };
         let restricts = Restrictions {
             jwt: spec.is_none_or(|spec| may_have(spec, JWT, true)),
@@ -104,8 +106,12 @@ impl Admissible for TrafficPolicy {
     /// Including a field of a policy that may be a newer way to authenticate.
     fn may_restrict_access(field: &[&str]) -> bool {
         match field {
-            ["spec", name] => may_mean(name, JWT, true) || may_mean(name, AUTHORIZATION, false),
-            _ => guarded(&["spec.jwt", "spec.authorization"], field),
+            ["spec", name] => {
+                may_mean(name, JWT, true)
+                    || may_mean(name, AUTHORIZATION, false)
+                    || may_mean(name, NETWORKS, false)
+            }
+            _ => guarded(&["spec.jwt", "spec.authorization", "spec.networks"], field),
         }
     }
 
@@ -122,6 +128,9 @@ impl Admissible for TrafficPolicy {
                     check.each("deny", &authorization.deny, rule);
                     check.each("allow", &authorization.allow, rule);
                 });
+            }
+            if let Some(networks) = &self.spec.networks {
+                check.field(NETWORKS, |check| networks_fit(check, networks));
             }
         });
     }
@@ -214,13 +223,29 @@ fn may_mean(name: &str, field: &str, or_unknown: bool) -> bool {
 
 const JWT: &str = "jwt";
 const AUTHORIZATION: &str = "authorization";
+const NETWORKS: &str = "networks";
 
 fn rule(check: &mut Check, rule: &AuthorizationRuleSpec) {
-    check.fits_field("when", Some(&rule.when), |text| {
-        Expression::parse(text)
-            .map(drop)
-            .map_err(|why| why.to_string())
+    check.field("when", |check| match Expression::parse(&rule.when) {
+        Ok(expression) => {
+            for warning in expression.warnings() {
+                check.warn(warning);
+            }
+        }
+        Err(why) => check.refuse(why.to_string()),
     });
+}
+
+fn networks_fit(check: &mut Check, networks: &NetworksSpec) {
+    for (name, texts) in [("deny", &networks.deny), ("allow", &networks.allow)] {
+        check.each(name, texts.as_deref().unwrap_or_default(), |check, text| {
+            if let Err(why) = network::parse(text) {
+                check.refuse(why.to_string());
+            } else if name == "deny" && network::is_everything(text) {
+                check.warn("denies every address of its family");
+            }
+        });
+    }
 }
 
 fn provider(check: &mut Check, provider: &JwtProviderSpec) {

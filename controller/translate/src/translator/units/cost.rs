@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xds::encode;
-use xds::model::{BackendKey, ObjectName, PolicyTarget, Resource, ServiceKey};
+use xds::model::{BackendKey, NetworkPolicy, ObjectName, PolicyTarget, Resource, ServiceKey};
 
 use super::RoomUnit;
 use super::policy::ResolvedPolicy;
@@ -38,7 +38,8 @@ impl Unit for CostUnit {
     fn compute(&self, reader: &UnitReader<'_>) -> Option<HolderCost> {
         let Holder { kind, name } = &self.0;
         let cost = match kind {
-            HolderKind::TrafficPolicy => of_policy(reader, name),
+            HolderKind::TrafficPolicy => of_policy(reader, name, cost_at_target),
+            HolderKind::Networks => of_policy(reader, name, networks_at_target),
             HolderKind::Backend => of_backend(reader, name),
             HolderKind::XBackend => of_x_backend(reader, name),
             HolderKind::Pool => of_pool(reader, name),
@@ -62,7 +63,9 @@ impl Unit for CostUnit {
     fn is_alive(&self, state: &State) -> bool {
         let (store, name) = (&state.objects.store, &self.0.name);
         match self.0.kind {
-            HolderKind::TrafficPolicy => store.traffic_policies.contains_key(name),
+            HolderKind::TrafficPolicy | HolderKind::Networks => {
+                store.traffic_policies.contains_key(name)
+            }
             HolderKind::Backend => store.backends.contains_key(name),
             HolderKind::XBackend => store.x_backends.contains_key(name),
             HolderKind::Pool => store.inference_pools.contains_key(name),
@@ -88,7 +91,12 @@ fn bytes(resource: &Resource) -> u64 {
     encode::resource(resource).len() as u64
 }
 
-fn of_policy(reader: &UnitReader<'_>, name: &ObjectName) -> Option<HolderCost> {
+/// What a policy takes at its targets, as `cost` says for each.
+fn of_policy(
+    reader: &UnitReader<'_>,
+    name: &ObjectName,
+    cost: fn(&ObjectName, &PolicyTarget, &ClaimedPolicy) -> Option<RoomCost>,
+) -> Option<HolderCost> {
     reader.object::<TrafficPolicy>(name)?;
     let policy = reader.policy(name)?;
     let mut costs: BTreeMap<ObjectName, RoomCost> = BTreeMap::new();
@@ -100,7 +108,9 @@ fn of_policy(reader: &UnitReader<'_>, name: &ObjectName) -> Option<HolderCost> {
         if users.is_empty() {
             continue;
         }
-        let cost = [1, bytes(&claimed.at(name, &target).into())];
+        let Some(cost) = cost(name, &target, claimed) else {
+            continue;
+        };
         for gateway in &*users {
             let own = costs.entry(gateway.clone()).or_default();
             *own = sum(*own, cost);
@@ -110,6 +120,31 @@ fn of_policy(reader: &UnitReader<'_>, name: &ObjectName) -> Option<HolderCost> {
         created: policy.created,
         costs: costs.into_iter().collect(),
     })
+}
+
+/// What a policy takes at a target, without its networks.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "as that of networks, which not all policies have"
+)]
+fn cost_at_target(
+    name: &ObjectName,
+    target: &PolicyTarget,
+    claimed: &ClaimedPolicy,
+) -> Option<RoomCost> {
+    let all = bytes(&claimed.at(name, target).into());
+    let networks = claimed.spec.networks.as_ref();
+    let networks = networks.map_or(0, NetworkPolicy::encoded_bytes) as u64;
+    Some([1, all.saturating_sub(networks)])
+}
+
+fn networks_at_target(
+    _: &ObjectName,
+    _: &PolicyTarget,
+    claimed: &ClaimedPolicy,
+) -> Option<RoomCost> {
+    let networks = claimed.spec.networks.as_ref()?;
+    Some([networks.len() as u64, networks.memory_bytes() as u64])
 }
 
 /// What a policy has at each of its targets.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use xds::model::{ObjectName, PolicyTarget, Resource};
 
 use super::policy::{PolicyReference, ResolvedPolicy};
+use super::room::FullGateways;
 use super::tokens::gateways;
 use crate::api::TrafficPolicy;
 use crate::problem::Problem;
@@ -57,7 +58,7 @@ impl Unit for EffectUnit {
         let controller = &reader.options().controller_name;
         let status = PolicyStatus::of(
             (&self.0, policy.generation),
-            (policy.has_jwt, &policy.refs),
+            (policy.has_refs, &policy.refs),
             &outcomes,
             controller,
         );
@@ -143,6 +144,12 @@ impl EffectUnit {
         }
     }
 
+    /// The Gateways that have no room for the policy or its networks.
+    fn full(&self, reader: &UnitReader<'_>, gateways: &Gateways) -> FullGateways {
+        let of = |kind| reader.full_gateways(kind, &self.0, gateways);
+        of(HolderKind::TrafficPolicy).and(of(HolderKind::Networks))
+    }
+
     /// Why the Gateways of a target do not have the policy's settings, if they have no room for them.
     fn no_room(
         &self,
@@ -152,7 +159,7 @@ impl EffectUnit {
     ) -> Option<Problem> {
         let targeted = target.targeted.as_ref().ok()?;
         let gateways = gateways(reader, &targeted.target);
-        let full = reader.full_gateways(HolderKind::TrafficPolicy, &self.0, &gateways);
+        let full = self.full(reader, &gateways);
         if full.is_empty() {
             return None;
         }
@@ -181,7 +188,7 @@ impl EffectUnit {
         if gateways.is_empty() {
             return false;
         }
-        let full = reader.full_gateways(HolderKind::TrafficPolicy, &self.0, &gateways);
+        let full = self.full(reader, &gateways);
         let (with_room, without) = full.split(gateways);
         let mut in_use = false;
         if !with_room.is_empty() {

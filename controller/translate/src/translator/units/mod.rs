@@ -136,14 +136,15 @@ pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
 }
 
 fn of_policy(name: ObjectName) -> Vec<AnyUnit> {
-    let holder = Holder {
-        kind: HolderKind::TrafficPolicy,
-        name: name.clone(),
+    let cost = |kind| {
+        let name = name.clone();
+        CostUnit(Holder { kind, name })
     };
     vec![
         PolicyUnit(name.clone()).into(),
         TokensUnit(name.clone()).into(),
-        CostUnit(holder).into(),
+        cost(HolderKind::TrafficPolicy).into(),
+        cost(HolderKind::Networks).into(),
         EffectUnit(name).into(),
     ]
 }

@@ -7,13 +7,17 @@ use xds::model::{ObjectName, PolicySpec, PolicyTarget};
 
 use super::TargetUnit;
 use super::policy_target::{Refused, TargetError, all_in, find, refused};
-use crate::api::{PolicyTargetReference, Restrictions, TrafficPolicy};
+use crate::api::{
+    NetworksSpec, PolicyTargetReference, Restrictions, TrafficPolicy, TrafficPolicySpec,
+};
+use crate::lower::networks::ReadLists;
 use crate::lower::policy::{LoweredPolicy, lower};
 use crate::owner::Owner;
 use crate::problem::Problem;
 use crate::reader::Fact;
 use crate::resolve::policy::{
     ClaimRank, PRESUMED_UNTIL_THEN, Phase, REFUSED_UNTIL_THEN, TargetedPolicy, apply_to_target,
+    refusing_at,
 };
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
@@ -27,6 +31,10 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) generation: i64,
     /// Whether it has JWT settings.
     pub(crate) has_jwt: bool,
+    /// Whether it refers to other objects, or may.
+    pub(crate) has_refs: bool,
+    /// The lists that it has read.
+    lists: ReadLists,
     /// References that do not resolve.
     pub(crate) refs: Vec<Problem>,
     /// One for each reference to a target of this controller.
@@ -56,7 +64,9 @@ impl Unit for PolicyUnit {
     fn compute(&self, reader: &UnitReader<'_>) -> Option<ResolvedPolicy> {
         let name = &self.0;
         let object = reader.object::<TrafficPolicy>(name)?;
-        let lowered = lower(reader, name, object);
+        let before = reader.tables.policies.get(self);
+        let before = before.map(|before| &before.lists);
+        let lowered = lower(reader, name, object, before);
         let restricts = object.restrictions();
         let namespace = &name.namespace;
         let references = object.spec.target_refs.iter().enumerate();
@@ -90,6 +100,8 @@ impl Unit for PolicyUnit {
             created: object.metadata.created(),
             generation: object.metadata.generation(),
             has_jwt: object.spec.jwt.is_some(),
+            has_refs: has_refs(&object.spec),
+            lists: lowered.lists,
             refs: lowered.refs,
             targets,
             restricts,
@@ -156,6 +168,12 @@ fn resolve(
     Some(Ok(targeted))
 }
 
+/// Whether a policy refers to other objects, or may.
+fn has_refs(spec: &TrafficPolicySpec) -> bool {
+    let has_lists = |spec: &NetworksSpec| spec.lists().next().is_some();
+    spec.jwt.is_some() || spec.networks.as_ref().is_some_and(has_lists)
+}
+
 /// Targets that are named as a whole and by a part that does not exist refuse every request too.
 fn refuse_whole_targets(
     targets: &mut [PolicyReference],
@@ -168,7 +186,7 @@ fn refuse_whole_targets(
         if let Ok(targeted) = &mut target.targeted
             && refused.remove(&*targeted.target)
         {
-            targeted.spec = Arc::clone(refusal);
+            targeted.spec = refusing_at(&targeted.target, refusal);
             targeted.refusal = targeted.refusal.take().or_else(|| problem.clone());
         }
     }
@@ -192,7 +210,7 @@ fn claims(name: &ObjectName, policy: Option<&ResolvedPolicy>) -> impl Iterator<I
             (Arc::clone(&targeted.target), rank(Phase::Configured), spec)
         });
         let refused = policy.refused.iter().map(move |target| {
-            let spec = Arc::clone(&policy.refusal);
+            let spec = refusing_at(target, &policy.refusal);
             (Arc::new(target.clone()), rank(Phase::Configured), spec)
         });
         let denied = policy.denied.iter().map(move |target| {

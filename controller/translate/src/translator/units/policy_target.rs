@@ -6,7 +6,7 @@ use xds::model::{BackendKey, ListenerKey, ObjectName, PolicyTarget, ServiceKey};
 
 use crate::api::{
     Backend, Gateway, GrpcRoute, HttpRoute, ListenerSet, PolicyTargetReference, Resource as _,
-    Service,
+    Service, TcpRoute, TlsRoute, UdpRoute,
 };
 use crate::owner::Owner;
 use crate::problem::Problem;
@@ -41,6 +41,12 @@ pub(super) fn find(
         route::<HttpRoute>(reader, name, section)
     } else if is(GrpcRoute::GROUP, GrpcRoute::KIND) {
         route::<GrpcRoute>(reader, name, section)
+    } else if is(TcpRoute::GROUP, TcpRoute::KIND) {
+        route::<TcpRoute>(reader, name, section)
+    } else if is(TlsRoute::GROUP, TlsRoute::KIND) {
+        route::<TlsRoute>(reader, name, section)
+    } else if is(UdpRoute::GROUP, UdpRoute::KIND) {
+        route::<UdpRoute>(reader, name, section)
     } else if is(Service::GROUP, Service::KIND) {
         no_section_of(section)?;
         let target = PolicyTarget::Service(ServiceKey::new(&name));
@@ -58,7 +64,7 @@ pub(super) fn find(
     } else {
         let message = format!(
             "kind `{}` of group `{}` cannot be a target: use Gateway, ListenerSet, HTTPRoute, \
-             GRPCRoute, Service or Backend",
+             GRPCRoute, TCPRoute, TLSRoute, UDPRoute, Service or Backend",
             reference.kind, reference.group
         );
         let problem = Problem::new(Reason::Invalid, "kind", message);
@@ -227,11 +233,14 @@ fn no_section(message: String) -> TargetError {
 }
 
 /// The kinds that a policy can target.
-const KINDS: [&str; 6] = [
+const KINDS: [&str; 9] = [
     Gateway::KIND,
     ListenerSet::KIND,
     HttpRoute::KIND,
     GrpcRoute::KIND,
+    TcpRoute::KIND,
+    TlsRoute::KIND,
+    UdpRoute::KIND,
     Service::KIND,
     Backend::KIND,
 ];

@@ -80,7 +80,7 @@ impl Unit for RoomUnit {
 fn emitting(holder: &Holder) -> AnyUnit {
     let name = holder.name.clone();
     match holder.kind {
-        HolderKind::TrafficPolicy => EffectUnit(name).into(),
+        HolderKind::TrafficPolicy | HolderKind::Networks => EffectUnit(name).into(),
         HolderKind::Backend => BackendUseUnit(name).into(),
         HolderKind::XBackend => XBackendUnit(name).into(),
         HolderKind::Pool => PoolUnit(name).into(),
@@ -95,6 +95,14 @@ pub(super) struct FullGateways(BTreeMap<ObjectName, Budget>);
 impl FullGateways {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// These, and others.
+    pub(super) fn and(mut self, others: Self) -> Self {
+        for (gateway, budget) in others.0 {
+            self.0.entry(gateway).or_insert(budget);
+        }
+        self
     }
 
     pub(super) fn has(&self, gateway: &ObjectName) -> bool {

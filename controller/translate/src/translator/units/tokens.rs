@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use xds::model::{JwtPolicy, ObjectName, PolicyTarget};
 
-use crate::api::{GrpcRoute, HttpRoute, Resource as _};
+use super::RouteKind;
 use crate::owner::Owner;
 use crate::resolve::policy::Phase;
 use crate::translator::emitted::Gateways;
@@ -102,10 +102,7 @@ fn of_route(
     object: &ObjectName,
     rule: Option<&String>,
 ) -> Gateways {
-    let kind = [HttpRoute::KIND, GrpcRoute::KIND]
-        .into_iter()
-        .find(|it| *it == kind);
-    let carried = kind.and_then(|kind| reader.carried_route(kind, object));
+    let carried = reader.carried_route(RouteKind::of(kind).as_str(), object);
     let carried = carried.filter(|carried| rule.is_none_or(|it| carried.rules.contains(&**it)));
     carried.map_or_else(Gateways::default, |carried| Arc::clone(&carried.gateways))
 }

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use xds::model::{
     self, BackendTls, BindKey, Certificate, Health, HostAddress, Hostname, Hosts, JwksLocation,
     JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, Kind, L4Backend, L4Rule,
-    Listener, ListenerKey, Model, ObjectName, PolicySpec, PolicyTarget, PrivateKey, Resource,
-    RouteRule, Target, Transport,
+    Listener, ListenerKey, Model, NetworkList, NetworkPolicy, ObjectName, PolicySpec, PolicyTarget,
+    PrivateKey, Resource, RouteRule, Target, Transport,
 };
 
 use self::description::describe;
@@ -241,10 +241,20 @@ fn certificate(variant: u8) -> Certificate {
 }
 
 fn upstream(base: u32, variant: u8) -> PolicySpec {
-    limits(model::Limits {
+    let limits = limits(model::Limits {
         upstream_connections: (base + u32::from(variant)).try_into().ok(),
         ..model::Limits::default()
-    })
+    });
+    let network = ([10, 0, variant, 0].into(), 24);
+    PolicySpec {
+        networks: (variant > 0).then(|| NetworkPolicy::Lists {
+            deny: NetworkList::new([network]),
+            allow: None,
+        }),
+        is_invalid: variant == 0 && base == 10,
+        closes_connections: variant == 0 && base == 10,
+        ..limits
+    }
 }
 
 fn tokens(variant: u8) -> PolicySpec {

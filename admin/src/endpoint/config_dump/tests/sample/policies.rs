@@ -5,9 +5,9 @@ use std::num::NonZeroU64;
 use xds::model::{
     AccessLog, AccessLogFilter, AuthorizationPolicy, AuthorizationRule, ClaimHeader, Ejection,
     EscapedSlash, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
-    JwtSource, Limits, LogFormat, ObjectName, PathOptions, Policy, PolicyKey, PolicySpec,
-    PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, Resource, RetryBudget, RetryConstraint,
-    RetryRate, Timeout, Trust,
+    JwtSource, Limits, LogFormat, NetworkList, NetworkPolicy, ObjectName, PathOptions, Policy,
+    PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, Resource, RetryBudget,
+    RetryConstraint, RetryRate, Timeout, Trust,
 };
 
 use super::{
@@ -96,8 +96,13 @@ fn every_field() -> PolicySpec {
             providers: providers(),
         }),
         authorization: Some(authorization()),
+        networks: Some(NetworkPolicy::Lists {
+            deny: NetworkList::new([(ip("10.1.0.0"), 16), (ip("fd00:1::"), 32)]),
+            allow: Some(NetworkList::new([(ip("10.0.0.0"), 8)])),
+        }),
         client_certificate: Some(certificate()),
         is_invalid: false,
+        closes_connections: false,
         hidden: sources(),
     }
 }
@@ -135,6 +140,7 @@ fn other_values() -> PolicySpec {
             deny: Vec::new(),
             allow: Vec::new(),
         }),
+        networks: Some(NetworkPolicy::ListMissing),
         ..nothing()
     }
 }
@@ -146,6 +152,7 @@ fn invalid() -> PolicySpec {
             trusted_sources: Vec::new(),
         }),
         is_invalid: true,
+        closes_connections: true,
         hidden: sources(),
         ..nothing()
     }

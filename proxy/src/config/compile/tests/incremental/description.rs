@@ -78,7 +78,8 @@ fn describe_listener(text: &mut String, listener: &Listener, snapshot: &Snapshot
     for (_, rule) in listener.l4.iter() {
         let to = rule.backends.iter().map(|it| cluster(it.cluster, snapshot));
         let to: Vec<String> = to.collect();
-        rules.push(format!("{} {:?} {to:?}", rule.name, rule.limits));
+        let access = (&rule.networks, &rule.refused_by);
+        rules.push(format!("{} {:?} {to:?} {access:?}", rule.name, rule.limits));
     }
     line(text, format_args!("{rules:#?}"));
     for path in ["/", "/shop/1", "/else"] {
@@ -130,7 +131,8 @@ fn rule(rule: &Rule, snapshot: &Snapshot) -> String {
         .as_ref()
         .and_then(|it| it.challenge(FailureKind::NoToken))
         .map(|it| String::from_utf8_lossy(it).into_owned());
-    format!("{name} {limits:?} {access_log:?} {draw:?} {to:?} {jwt:?}")
+    let access = (&rule.networks, rule.refused_by());
+    format!("{name} {limits:?} {access_log:?} {draw:?} {to:?} {jwt:?} {access:?}")
 }
 
 fn cluster(index: Result<ClusterIndex, model::InvalidBackend>, snapshot: &Snapshot) -> String {

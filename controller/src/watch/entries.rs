@@ -1,0 +1,189 @@
+//! The entries of ConfigMaps that policies refer to: lists of networks.
+//!
+//! Of the ConfigMaps of a cluster, most of which are for others, all other entries are dropped while they are
+//! parsed. So the watch of policies records what they refer to, and reads a ConfigMap again that was read
+//! before a policy needed it. At the start, ConfigMaps are listed once policies are known.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard};
+
+use kube::Client;
+use kube::core::Request;
+use kube::core::params::ListParams;
+use tokio::time::Instant;
+use tracing::warn;
+use translate::Object;
+use translate::api::{ConfigMap, NetworksSpec, Resource as _, TrafficPolicy};
+use xds::model::ObjectName;
+
+use super::admission;
+use super::change::{Change, ChangeKind};
+use super::follow::{Follower, ReceiverClosed};
+use super::list::ListParser;
+use super::raw::Raw;
+
+/// What the policies of this process refer to. Parsing has no other context: see [`Raw`].
+pub(super) static ENTRIES: LazyLock<Entries> = LazyLock::new(Entries::default);
+
+/// The entries that policies refer to.
+#[derive(Debug, Default)]
+pub(super) struct Entries(RwLock<References>);
+
+#[derive(Debug, Default)]
+struct References {
+    /// The references of each policy, to ConfigMaps and their entries.
+    by_policy: HashMap<ObjectName, BTreeSet<(ObjectName, String)>>,
+    /// The entries of each ConfigMap, with the number of policies that refer to it.
+    by_map: HashMap<ObjectName, BTreeMap<String, usize>>,
+}
+
+impl Entries {
+    /// Replaces the references of a policy. Returns the ConfigMaps of which an entry is needed that was not
+    /// before.
+    pub(super) fn set(
+        &self,
+        policy: &ObjectName,
+        references: BTreeSet<(ObjectName, String)>,
+    ) -> BTreeSet<ObjectName> {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut needed = BTreeSet::new();
+        for (map, key) in &references {
+            let count = all.by_map.entry(map.clone()).or_default();
+            let count = count.entry(key.clone()).or_default();
+            if *count == 0 {
+                needed.insert(map.clone());
+            }
+            *count += 1;
+        }
+        let before = if references.is_empty() {
+            all.by_policy.remove(policy)
+        } else {
+            all.by_policy.insert(policy.clone(), references)
+        };
+        for (map, key) in before.into_iter().flatten() {
+            let Some(entries) = all.by_map.get_mut(&map) else {
+                continue;
+            };
+            if let Some(count) = entries.get_mut(&key) {
+                *count -= 1;
+            }
+            entries.retain(|_, count| *count > 0);
+            if entries.is_empty() {
+                all.by_map.remove(&map);
+            }
+        }
+        needed
+    }
+
+    /// Whether a policy refers to an entry of an object.
+    pub(super) fn has(&self, object: &ObjectName, key: &str) -> bool {
+        let all = self.read();
+        all.by_map
+            .get(object)
+            .is_some_and(|entries| entries.contains_key(key))
+    }
+
+    /// Whether a policy refers to an object.
+    pub(super) fn has_object(&self, object: &ObjectName) -> bool {
+        self.read().by_map.contains_key(object)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, References> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a policy refers to; nothing for other objects.
+pub(super) fn references(object: &Object) -> BTreeSet<(ObjectName, String)> {
+    let Object::TrafficPolicy(policy) = object else {
+        return BTreeSet::new();
+    };
+    let TrafficPolicy { metadata, spec, .. } = &**policy;
+    let lists = spec.networks.iter().flat_map(NetworksSpec::lists);
+    let namespace = &metadata.name.namespace;
+    lists
+        .map(|list| (ObjectName::new(namespace, &list.name), list.key.clone()))
+        .collect()
+}
+
+/// Reads a ConfigMap. `None` if it does not exist or cannot be read: the watch reads it when it changes.
+pub(super) async fn read_map(client: &Client, name: &ObjectName) -> Option<Raw> {
+    let path = format!(
+        "/api/{}/namespaces/{}/configmaps",
+        ConfigMap::VERSION,
+        name.namespace
+    );
+    // A list of one object needs no other permission than the watch.
+    let params = ListParams::default().fields(&format!("metadata.name={}", name.name));
+    let request = Request::new(path).list(&params).ok()?;
+    let read = client.request_text(request).await;
+    let text = read.inspect_err(|error| {
+        warn!("ConfigMap {name} cannot be read, which a policy refers to: {error}");
+    });
+    let mut list = ListParser::default();
+    list.receive(text.ok()?.as_bytes());
+    list.next().ok()?
+}
+
+impl Follower {
+    /// Reads the ConfigMaps again of which a policy needs entries that were dropped, before the policy is taken.
+    pub(super) async fn read_entries(
+        &mut self,
+        name: &ObjectName,
+        object: &Object,
+    ) -> Result<(), ReceiverClosed> {
+        if self.kind.kind != TrafficPolicy::KIND {
+            return Ok(());
+        }
+        let needed = ENTRIES.set(name, references(object));
+        if !self.readiness.is_settled(self.kind.id) {
+            // ConfigMaps are listed once policies are.
+            return Ok(());
+        }
+        let kinds = self.readiness.kinds().clone();
+        let Some(kind) = kinds.iter().find(|it| it.kind == ConfigMap::KIND) else {
+            return Ok(());
+        };
+        for map in needed {
+            let Some(raw) = read_map(&self.client, &map).await else {
+                continue;
+            };
+            if let Some(content) = admission::read(kind, ConfigMap::VERSION, raw) {
+                let change = Change {
+                    kind: kind.id,
+                    received: Instant::now(),
+                    what: ChangeKind::Upsert(map, content),
+                };
+                self.changes
+                    .send(change)
+                    .await
+                    .map_err(|_| ReceiverClosed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_needed_as_long_as_a_policy_refers_to_them() {
+        let entries = Entries::default();
+        let name = |name| ObjectName::new("a", name);
+        let one = |map, key: &str| BTreeSet::from([(name(map), key.to_owned())]);
+        assert_eq!(entries.set(&name("p"), one("m", "k")), [name("m")].into());
+        assert_eq!(entries.set(&name("p"), one("m", "k")), BTreeSet::new());
+        assert_eq!(entries.set(&name("q"), one("m", "k")), BTreeSet::new());
+        assert_eq!(
+            entries.set(&name("q"), one("m", "other")),
+            [name("m")].into()
+        );
+        assert!(entries.has(&name("m"), "k") && entries.has(&name("m"), "other"));
+        entries.set(&name("p"), BTreeSet::new());
+        assert!(!entries.has(&name("m"), "k") && entries.has_object(&name("m")));
+        entries.set(&name("q"), BTreeSet::new());
+        assert!(!entries.has_object(&name("m")));
+    }
+}

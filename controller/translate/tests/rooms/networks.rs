@@ -1,0 +1,191 @@
+//! Networks of clients: lists that change, and those beyond what a Gateway has room for.
+
+use serde_json::{Value, json};
+use translate::budgets::{Budget, Limits};
+use translate::status::{ConditionType, Status};
+use translate::{Delta, Event, Object, Options, Translator};
+use xds::model::{NetworkList, NetworkPolicy, Policy};
+
+use super::{apply, conditions, metadata, policies, refused, route, translator};
+use crate::support::{GATEWAY_API, admitted, gateway};
+
+fn policy(number: usize, networks: &Value) -> Object {
+    let value = json!({
+        "metadata": metadata("noisy", &format!("p-{number:02}"), number),
+        "spec": {
+            "targetRefs": [
+                {"group": GATEWAY_API, "kind": "HTTPRoute", "name": format!("r-{number:02}")},
+            ],
+            "networks": networks,
+        },
+    });
+    admitted("gateway-system.io", "TrafficPolicy", value)
+}
+
+/// A ConfigMap with this list.
+fn list(text: &str) -> Object {
+    let value = json!({
+        "metadata": metadata("noisy", "lists", 0),
+        "data": {"networks.txt": text},
+    });
+    admitted("", "ConfigMap", value)
+}
+
+fn from_list() -> Object {
+    policy(
+        0,
+        &json!({"allowFrom": [{"name": "lists", "key": "networks.txt"}]}),
+    )
+}
+
+/// The networks of the only policy that changed.
+fn networks(delta: &Delta) -> NetworkPolicy {
+    let policies = policies(delta);
+    let [Policy { spec, .. }] = &*policies else {
+        panic!("{policies:?}");
+    };
+    spec.networks.clone().expect("networks")
+}
+
+fn texts(policy: &NetworkPolicy) -> Vec<String> {
+    let NetworkPolicy::Lists { allow, .. } = policy else {
+        panic!("a list is missing");
+    };
+    let allow = allow.iter().flat_map(NetworkList::iter);
+    allow
+        .map(|(address, length)| format!("{address}/{length}"))
+        .collect()
+}
+
+/// The message about references, if one does not resolve.
+fn unresolved(delta: &Delta) -> Option<String> {
+    let status = delta.statuses.iter().find_map(|(object, status)| {
+        (object.kind == "TrafficPolicy")
+            .then_some(status.as_ref())
+            .flatten()
+    });
+    let status: &Status = status.expect("a status");
+    let conditions = conditions(status).into_iter();
+    let mut resolved = conditions.filter(|it| it.kind == ConditionType::ResolvedRefs);
+    let resolved = resolved.next().expect("a condition");
+    resolved.is_problem().then(|| resolved.message.to_string())
+}
+
+fn then(translator: &mut Translator, event: Event) -> Delta {
+    translator.apply(vec![event], jiff::Timestamp::UNIX_EPOCH)
+}
+
+/// Whoever breaks a list, or deletes it, neither opens nor closes a door.
+#[test]
+fn a_list_that_turns_bad_stays_as_it_was() {
+    let mut translator = Translator::new(Options::cluster());
+    let objects = vec![
+        gateway(1),
+        route("noisy", 0),
+        from_list(),
+        list("10.0.0.0/8\n"),
+    ];
+    let delta = apply(&mut translator, objects);
+    assert_eq!(texts(&networks(&delta)), ["10.0.0.0/8"]);
+    assert_eq!(unresolved(&delta), None);
+
+    let delta = then(
+        &mut translator,
+        Event::Upsert(list("10.0.0.0/8\n10.0.0.1/8\n")),
+    );
+    assert!(policies(&delta).is_empty(), "nothing changes for proxies");
+    let message = unresolved(&delta).expect("a problem");
+    assert!(
+        message.contains("line 2: `10.0.0.1/8` has bits"),
+        "{message}"
+    );
+    assert!(
+        message.contains("previous version stays in effect, with 1 networks"),
+        "{message}"
+    );
+
+    let delta = then(&mut translator, Event::Upsert(list("192.0.2.0/24")));
+    assert_eq!(texts(&networks(&delta)), ["192.0.2.0/24"]);
+    assert_eq!(unresolved(&delta), None);
+
+    let delta = then(&mut translator, Event::Delete(list("").object_ref()));
+    assert!(policies(&delta).is_empty(), "nothing changes for proxies");
+    let message = unresolved(&delta).expect("a problem");
+    assert!(
+        message.contains("ConfigMap noisy/lists does not exist"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_list_that_was_never_read_closes_until_it_is() {
+    let mut translator = Translator::new(Options::cluster());
+    let delta = apply(
+        &mut translator,
+        vec![gateway(1), route("noisy", 0), from_list()],
+    );
+    assert_eq!(networks(&delta), NetworkPolicy::ListMissing);
+    let message = unresolved(&delta).expect("a problem");
+    assert!(message.contains("503 (list_missing)"), "{message}");
+    // A policy for everybody else, and a list that is empty.
+    let delta = then(&mut translator, Event::Upsert(list("# nobody yet\n")));
+    assert_eq!(texts(&networks(&delta)), Vec::<String>::new());
+    assert!(matches!(
+        networks(&delta),
+        NetworkPolicy::Lists { allow: Some(_), .. }
+    ));
+}
+
+#[test]
+fn the_lists_of_a_policy_have_64_ki_networks_in_all() {
+    let mut translator = Translator::new(Options::cluster());
+    let many: Vec<String> = (0..65_536_u32)
+        .map(|number| format!("10.{}.{}.0/24\n", number >> 8 & 255, number & 255))
+        .collect();
+    let two = json!({
+        "deny": ["192.0.2.0/24"],
+        "allowFrom": [{"name": "lists", "key": "networks.txt"}],
+    });
+    let objects = vec![
+        gateway(1),
+        route("noisy", 0),
+        policy(0, &two),
+        list(&many.concat()),
+    ];
+    let delta = apply(&mut translator, objects);
+    assert_eq!(networks(&delta), NetworkPolicy::ListMissing);
+    let message = unresolved(&delta).expect("a problem");
+    assert!(
+        message.contains("has 65536 networks, and there is room for 65535"),
+        "{message}"
+    );
+    let delta = then(&mut translator, Event::Upsert(list(&many[1..].concat())));
+    assert_eq!(texts(&networks(&delta)).len(), 65_535);
+}
+
+#[test]
+fn networks_beyond_the_budget_of_a_gateway_close_what_they_protect() {
+    let mut translator = translator(Budget::GatewayNetworks, 5);
+    let mut objects = vec![gateway(1)];
+    for number in 0..3 {
+        objects.push(route("noisy", number));
+        let networks = json!({"deny": ["10.0.0.0/8", "192.0.2.0/24", "2001:db8::/32"]});
+        objects.push(policy(number, &networks));
+    }
+    let delta = apply(&mut translator, objects);
+    let full = ["noisy/p-01", "noisy/p-02"].map(str::to_owned);
+    assert_eq!(refused(&delta), full.into());
+    let policies = policies(&delta);
+    let closed = policies.iter().filter(|it| it.spec.is_invalid);
+    assert!(closed.clone().all(|it| it.spec.closes_connections));
+    assert_eq!(closed.count(), 2);
+    // IPv4 takes 26 bytes in a proxy, and IPv6 takes 50.
+    let limits = Limits::default().with(Budget::GatewayNetworkBytes, 101);
+    let mut translator = Translator::new(Options {
+        budgets: limits,
+        ..Options::cluster()
+    });
+    let networks = json!({"deny": ["10.0.0.0/8", "192.0.2.0/24", "2001:db8::/32"]});
+    let objects = vec![gateway(1), route("noisy", 0), policy(0, &networks)];
+    assert_eq!(refused(&apply(&mut translator, objects)).len(), 1);
+}
