@@ -29,6 +29,7 @@ use proxy::limits::LOG_STOP_TIMEOUT;
 use proxy::machine::cpu::{self, Cpus};
 use proxy::machine::descriptors;
 use proxy::memory;
+use proxy::memory::Allocator;
 use proxy::memory::heap::{self, Sampling, SamplingAllocator};
 use proxy::observe::log_writer::{LogQueue, LogWriter};
 use proxy::observe::panics;
@@ -42,8 +43,7 @@ use translate::admit::UnknownFields;
 use translate::check::Verdict;
 
 #[global_allocator]
-static ALLOCATOR: SamplingAllocator<mimalloc::MiMalloc> =
-    SamplingAllocator::new(mimalloc::MiMalloc);
+static ALLOCATOR: SamplingAllocator<Allocator> = SamplingAllocator::new(Allocator);
 
 /// Runs before everything else: the runtime allocates memory before `main`.
 #[used]

@@ -1,6 +1,7 @@
-//! Memory: I/O buffers, free lists, tables with shared copies, returning memory to the system, and
+//! Memory: the allocator, I/O buffers, free lists, tables with shared copies, returning memory to the system, and
 //! the heap profile.
 
+mod allocator;
 mod buffer;
 mod chunked;
 mod free_list;
@@ -8,6 +9,7 @@ pub mod heap;
 mod kept;
 mod system;
 
+pub use allocator::Allocator;
 pub(crate) use buffer::Outgoing;
 pub use buffer::{Buffer, BufferPool};
 pub use chunked::{Chunked, ChunkedEntries};
