@@ -77,6 +77,16 @@ impl Channel {
         }
     }
 
+    /// What has arrived on a stream, as by [`Channel::read`] without waiting; nothing of a socket.
+    pub(crate) fn read_now(&self, buffer: &mut Buffer, is_cancelable: bool) -> Option<usize> {
+        let mode = if is_cancelable {
+            h2::ReadMode::Cancelable
+        } else {
+            h2::ReadMode::Uncancelable
+        };
+        self.as_h2()?.read_now(buffer, mode)
+    }
+
     /// As [`Channel::read`], but from a socket at most what [`Stream::read_some`] reads.
     ///
     /// # Errors
@@ -141,7 +151,7 @@ impl Channel {
             Self::Socket(stream) => stream.write(buffer, range).await,
             Self::H2(stream) => {
                 let bytes = buffer.filled().get(range).unwrap_or_default();
-                Box::pin(stream.send(bytes, None)).await
+                stream.send(bytes, None).await
             }
         }
     }
@@ -154,7 +164,7 @@ impl Channel {
     pub(crate) async fn write_vec(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
         match self {
             Self::Socket(stream) => stream.write_vec(bytes).await,
-            Self::H2(stream) => Box::pin(stream.send(bytes, None)).await,
+            Self::H2(stream) => stream.send(bytes, None).await,
         }
     }
 
@@ -169,7 +179,7 @@ impl Channel {
                 stream.shutdown_write().await;
                 Ok(())
             }
-            Self::H2(stream) => Box::pin(stream.send(&[], Some(&[]))).await,
+            Self::H2(stream) => stream.send(&[], Some(&[])).await,
         }
     }
 

@@ -4,6 +4,7 @@
 //! (backpressure). The payload stays where it was read, with framing written around it. The rest of
 //! a long body is spliced from socket to socket.
 
+use std::future::poll_fn;
 use std::time::{Duration, Instant};
 
 use crate::channel::Channel;
@@ -11,6 +12,7 @@ use crate::http::h1::BodyError;
 use crate::http::h1::body::{BodyDecoder, Decoded};
 use crate::http::h1::encode;
 use crate::http::head::Framing;
+use crate::http2 as h2;
 use crate::limits::{BYTES_PER_POLL, CLIENT_CHECK_INTERVAL};
 use crate::memory::Buffer;
 use crate::net::{CancelHandle, Pipes, Stream};
@@ -322,10 +324,7 @@ impl Relay<'_> {
             Channel::H2(stream) => {
                 let payload = buffer.filled().get(..segment.payload).unwrap_or_default();
                 let end = (behind == Continuation::Nothing).then(|| decoder.trailers());
-                self.to.arm_write();
-                let sent = Box::pin(stream.send(payload, end)).await;
-                self.to.deadline.disarm();
-                return sent.map_err(|_| self.receiver_failure());
+                return self.send_on_stream(stream, payload, end).await;
             }
         };
         let ends_in_chunk =
@@ -374,6 +373,27 @@ impl Relay<'_> {
         self.send_alone(socket, out).await
     }
 
+    /// Sends on a stream. Only a send that waits has a timeout.
+    async fn send_on_stream(
+        &self,
+        stream: &h2::Stream,
+        mut payload: &[u8],
+        end: Option<&[u8]>,
+    ) -> Result<(), RelayError> {
+        let mut waits = false;
+        let sent = poll_fn(|context| {
+            let polled = stream.poll_send(context, &mut payload, end);
+            if polled.is_pending() && !waits {
+                waits = true;
+                self.to.arm_write();
+            }
+            polled
+        });
+        let sent = sent.await;
+        self.to.deadline.disarm();
+        sent.map_err(|_| self.receiver_failure())
+    }
+
     async fn send_alone(&self, socket: &Stream, out: &mut Vec<u8>) -> Result<(), RelayError> {
         if out.is_empty() {
             return Ok(());
@@ -391,10 +411,17 @@ impl Relay<'_> {
         handle: Option<CancelHandle>,
         decoder: &BodyDecoder,
     ) -> Result<usize, RelayError> {
-        // A sender that timed out can still receive a response.
-        self.from.arm(Expiry::StopReading);
         let stream = self.from.stream;
         let watched = self.read_mode == ReadMode::UntilReceiverGone;
+        if let Some(read) = stream.read_now(buffer, handle.is_some()) {
+            self.from.deadline.disarm();
+            if watched {
+                self.to.deadline.disarm();
+            }
+            return Ok(read);
+        }
+        // A sender that timed out can still receive a response.
+        self.from.arm(Expiry::StopReading);
         if watched {
             let watch = Expiry::watch(stream.cutoff(), CLIENT_CHECK_INTERVAL);
             self.to.deadline.arm(Some(CLIENT_CHECK_INTERVAL), watch);

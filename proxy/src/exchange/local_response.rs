@@ -53,7 +53,7 @@ pub(crate) async fn send(
         }
         Channel::H2(stream) => {
             let body = stream.put_local_response(response);
-            Box::pin(stream.send(body, Some(b""))).await
+            stream.send(body, Some(b"")).await
         }
     }
 }

@@ -306,7 +306,8 @@ async fn half_duplex(
     };
     let sent = match connection.stream.as_h2() {
         // The following bytes belong to the tunnel.
-        Some(stream) if stream.tunnels() => Box::pin(stream.send(b"", None))
+        Some(stream) if stream.tunnels() => stream
+            .send(b"", None)
             .await
             .map_err(|_| RelayError::ReceiverGone),
         _ => upload.send_whole(&relay, &mut request).await,

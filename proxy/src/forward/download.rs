@@ -446,7 +446,7 @@ impl ResponseSide<'_, '_> {
         let Some(stream) = self.client.stream.as_h2() else {
             return Ok(false);
         };
-        let sent = Box::pin(stream.send(b"", None)).await;
+        let sent = stream.send(b"", None).await;
         sent.map_err(|_| FailureKind::ClientGone)?;
         Ok(true)
     }

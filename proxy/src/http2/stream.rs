@@ -194,38 +194,59 @@ impl Stream {
     /// # Errors
     ///
     /// The peer is gone, or accepted nothing until the deadline.
-    pub(crate) async fn send(&self, payload: &[u8], end: Option<&[u8]>) -> io::Result<()> {
-        let sent = self.send_all(payload, end).await;
+    pub(crate) async fn send(&self, mut payload: &[u8], end: Option<&[u8]>) -> io::Result<()> {
+        poll_fn(|context| self.poll_send(context, &mut payload, end)).await
+    }
+
+    /// The same; `payload` becomes what is left to be sent.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send`].
+    pub(crate) fn poll_send(
+        &self,
+        context: &mut Context<'_>,
+        payload: &mut &[u8],
+        end: Option<&[u8]>,
+    ) -> Poll<io::Result<()>> {
+        let sent = ready!(self.poll_all(context, payload, end));
         if sent.is_err() {
             self.sending.set(Sending::Broken);
         }
-        sent
+        Poll::Ready(sent)
     }
 
-    async fn send_all(&self, mut payload: &[u8], end: Option<&[u8]>) -> io::Result<()> {
+    fn poll_all(
+        &self,
+        context: &mut Context<'_>,
+        payload: &mut &[u8],
+        end: Option<&[u8]>,
+    ) -> Poll<io::Result<()>> {
         let then = match end {
             Some([]) => Then::End,
             Some(_) | None => Then::More,
         };
-        poll_fn(|context| self.poll_head(context, payload, then)).await?;
+        if payload.is_empty() || self.sending.get() != Sending::Body {
+            ready!(self.poll_head(context, payload, then))?;
+        }
         while !payload.is_empty() {
-            let sent = poll_fn(|context| self.poll_data(context, payload, then)).await?;
+            let sent = ready!(self.poll_data(context, payload, then))?;
             self.state.signals.record_sent(sent);
-            payload = payload.get(sent..).unwrap_or_default();
+            *payload = payload.get(sent..).unwrap_or_default();
             if payload.is_empty() && then == Then::End {
                 self.sending.set(Sending::Ended);
             }
         }
         if self.sending.get() == Sending::Ended {
-            return Ok(());
+            return Poll::Ready(Ok(()));
         }
         match end {
-            None => return Ok(()),
+            None => return Poll::Ready(Ok(())),
             Some([]) => self.session.end_body(&self.state)?,
             Some(lines) => self.session.write_trailers(&self.state, lines)?,
         }
         self.sending.set(Sending::Ended);
-        Ok(())
+        Poll::Ready(Ok(()))
     }
 
     /// Sends the head, if not sent yet. Without a payload it may be all.
@@ -329,6 +350,31 @@ impl Stream {
         poll_fn(|context| self.poll_read(context, buffer, mode)).await
     }
 
+    /// The same, without waiting: `None` if nothing has arrived, or if something is wrong, of which
+    /// [`Self::read`] says what.
+    pub(crate) fn read_now(&self, buffer: &mut Buffer, mode: ReadMode) -> Option<usize> {
+        let signals = &self.state.signals;
+        if signals.is_disconnected()
+            || signals.is_reading_stopped()
+            || (mode == ReadMode::Cancelable && signals.is_canceled())
+        {
+            return None;
+        }
+        self.take(buffer)
+    }
+
+    /// Moves what has arrived to the buffer, and gives back what was forwarded; `None` if the peer has more to
+    /// send first.
+    fn take(&self, buffer: &mut Buffer) -> Option<usize> {
+        let lent = self.lent.take();
+        if lent > 0 {
+            self.session.give_back(&self.state, lent);
+        }
+        let taken = self.state.take(buffer, self.session.pool());
+        self.lent.set(taken);
+        (taken > 0 || self.state.finish_reading()).then_some(taken)
+    }
+
     fn poll_read(
         &self,
         context: &mut Context<'_>,
@@ -347,13 +393,7 @@ impl Stream {
         if mode == ReadMode::Cancelable && signals.takes_cancel() {
             return Poll::Ready(Err(io::Error::from_raw_os_error(libc::ECANCELED)));
         }
-        let lent = self.lent.take();
-        if lent > 0 {
-            self.session.give_back(&self.state, lent);
-        }
-        let taken = self.state.take(buffer, self.session.pool());
-        self.lent.set(taken);
-        if taken > 0 || self.state.finish_reading() {
+        if let Some(taken) = self.take(buffer) {
             return Poll::Ready(Ok(taken));
         }
         if self.is_gone() {

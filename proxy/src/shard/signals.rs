@@ -50,6 +50,11 @@ impl Signals {
         self.reading_stopped.get()
     }
 
+    /// Whether a read should be cancelled.
+    pub(crate) fn is_canceled(&self) -> bool {
+        self.canceled.get()
+    }
+
     /// Whether a read should be cancelled; true only once.
     pub(crate) fn takes_cancel(&self) -> bool {
         self.canceled.take()

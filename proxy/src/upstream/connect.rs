@@ -41,8 +41,12 @@ pub(crate) async fn open(
             };
             connect(upstreams, cluster, endpoint, requirements, timeout).await
         }
-        // Waiting for a stream takes a larger future, and is rare.
         Protocol::Http2 => {
+            let client = requirements.proxied.as_deref();
+            if let Some(stream) = h2::open_at_once(upstreams, endpoint, client) {
+                return Ok(stream);
+            }
+            // Waiting for a stream takes a larger future, and is rare.
             Box::pin(h2::open(
                 upstreams,
                 cluster,

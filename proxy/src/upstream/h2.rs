@@ -20,6 +20,7 @@ use crate::http2::{NoHead, Session, StreamEnd};
 use crate::limits::H2_UPSTREAM_STREAMS;
 use crate::names::{Interned, Table};
 use crate::policy::proxy_protocol::Endpoints;
+use crate::shard::Shard;
 use crate::shard::fence::fenced;
 use crate::shard::tasks::Purpose;
 
@@ -119,6 +120,19 @@ impl H2Connections {
     }
 }
 
+/// A stream of a connection that is open and has room for it.
+pub(super) fn open_at_once(
+    upstreams: &Upstreams,
+    endpoint: &Endpoint,
+    client: Option<&Endpoints>,
+) -> Option<Box<Connection>> {
+    let connection = upstreams.sessions.find(endpoint.id, client)?;
+    match &*connection.state.borrow() {
+        State::Open(session) => Some(connection.open_stream(&upstreams.shard, session)),
+        State::Dialing | State::Closed(_) | State::OutOfTime(_) => None,
+    }
+}
+
 /// A stream of a connection to an endpoint, within `timeout`.
 ///
 /// # Errors
@@ -165,9 +179,7 @@ pub(super) async fn open(
     if session.users() >= H2_UPSTREAM_STREAMS {
         return Err(FailureKind::UpstreamFull.into());
     }
-    let used = connection.requests.replace(connection.requests.get() + 1) > 0;
-    let stream = Channel::H2(Box::new(session.stream_to_open()));
-    Ok(Connection::shared(&upstreams.shard, stream, used))
+    Ok(connection.open_stream(&upstreams.shard, &session))
 }
 
 /// A connection to use. At the service's connection limit, requests queue on the existing ones.
@@ -282,6 +294,13 @@ impl H2Connection {
             }
             State::Closed(_) | State::OutOfTime(_) => false,
         }
+    }
+
+    /// A stream for another request.
+    fn open_stream(&self, shard: &Rc<Shard>, session: &Rc<Session>) -> Box<Connection> {
+        let used = self.requests.replace(self.requests.get() + 1) > 0;
+        let stream = Channel::H2(Box::new(session.stream_to_open()));
+        Connection::shared(shard, stream, used)
     }
 
     fn poll_open(&self, context: &mut Context<'_>) -> Poll<Opening> {
