@@ -20,8 +20,8 @@ use crate::proto::{self, route, session_persistence};
 pub(super) fn route(at: &FieldPath<'_>, message: proto::Route) -> Option<Route> {
     let key = at.parsed("key", &message.key, RouteKey::parse);
     let of_listener = key.as_ref().and_then(RouteKey::listener);
-    let attachments = if of_listener.is_some() {
-        only_attachment(at, &message.listener, message.hostnames)
+    let attachments = if let Some(of_key) = &of_listener {
+        only_attachment(at, of_key, (&message.listener, message.hostnames))
     } else {
         attachments(at, message.attachments)
     };
@@ -41,10 +41,15 @@ pub(super) fn route(at: &FieldPath<'_>, message: proto::Route) -> Option<Route> 
 /// The listener of a rule in the form for one listener, which controllers of the release before send.
 fn only_attachment(
     at: &FieldPath<'_>,
-    listener: &str,
-    hostnames: Vec<String>,
+    of_key: &ListenerKey,
+    (listener, hostnames): (&str, Vec<String>),
 ) -> Option<Attachments> {
     let listener = at.parsed("listener", listener, ListenerKey::parse);
+    if listener.as_ref().is_some_and(|it| it != of_key) {
+        return at
+            .field("listener")
+            .problem("is another one than that of the key");
+    }
     let hostnames = at.list("hostnames", hostnames, hostname);
     let attachment = Attachment {
         listener: listener?,

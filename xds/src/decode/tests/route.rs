@@ -80,6 +80,12 @@ fn a_rule_of_one_listener_from_an_earlier_controller_decodes() {
     assert_eq!(proto::Route::from(&*route), message, "its form is kept");
     let substitute = substitute(Kind::Route, &message.key, &bytes);
     assert!(substitute.is_some_and(|it| it.key() == message.key));
+    let mut other = message;
+    other.listener = "Gateway/infra/web/other".to_owned();
+    assert_eq!(
+        problems(Kind::Route, &other),
+        ["listener: is another one than that of the key"]
+    );
 }
 
 #[test]
