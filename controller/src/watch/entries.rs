@@ -1,26 +1,16 @@
 //! The entries of ConfigMaps that policies refer to: lists of networks.
 //!
 //! Of the ConfigMaps of a cluster, most of which are for others, all other entries are dropped while they are
-//! parsed. So the watch of policies records what they refer to, and reads a ConfigMap again that was read
-//! before a policy needed it. At the start, ConfigMaps are listed once policies are known.
+//! parsed. So the watch of policies records what they refer to, and asks the watch of ConfigMaps to read one
+//! again that was read before a policy needed it (`requests`). At the start, ConfigMaps are listed once policies
+//! are known.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard};
 
-use kube::Client;
-use kube::core::Request;
-use kube::core::params::ListParams;
-use tokio::time::Instant;
-use tracing::warn;
 use translate::Object;
-use translate::api::{ConfigMap, NetworksSpec, Resource as _, TrafficPolicy};
+use translate::api::{NetworksSpec, TrafficPolicy};
 use xds::model::ObjectName;
-
-use super::admission;
-use super::change::{Change, ChangeKind};
-use super::follow::{Follower, ReceiverClosed};
-use super::list::ListParser;
-use super::raw::Raw;
 
 /// What the policies of this process refer to. Parsing has no other context: see [`Raw`].
 pub(super) static ENTRIES: LazyLock<Entries> = LazyLock::new(Entries::default);
@@ -104,64 +94,6 @@ pub(super) fn references(object: &Object) -> BTreeSet<(ObjectName, String)> {
     lists
         .map(|list| (ObjectName::new(namespace, &list.name), list.key.clone()))
         .collect()
-}
-
-/// Reads a ConfigMap. `None` if it does not exist or cannot be read: the watch reads it when it changes.
-pub(super) async fn read_map(client: &Client, name: &ObjectName) -> Option<Raw> {
-    let path = format!(
-        "/api/{}/namespaces/{}/configmaps",
-        ConfigMap::VERSION,
-        name.namespace
-    );
-    // A list of one object needs no other permission than the watch.
-    let params = ListParams::default().fields(&format!("metadata.name={}", name.name));
-    let request = Request::new(path).list(&params).ok()?;
-    let read = client.request_text(request).await;
-    let text = read.inspect_err(|error| {
-        warn!("ConfigMap {name} cannot be read, which a policy refers to: {error}");
-    });
-    let mut list = ListParser::default();
-    list.receive(text.ok()?.as_bytes());
-    list.next().ok()?
-}
-
-impl Follower {
-    /// Reads the ConfigMaps again of which a policy needs entries that were dropped, before the policy is taken.
-    pub(super) async fn read_entries(
-        &mut self,
-        name: &ObjectName,
-        object: &Object,
-    ) -> Result<(), ReceiverClosed> {
-        if self.kind.kind != TrafficPolicy::KIND {
-            return Ok(());
-        }
-        let needed = ENTRIES.set(name, references(object));
-        if !self.readiness.is_settled(self.kind.id) {
-            // ConfigMaps are listed once policies are.
-            return Ok(());
-        }
-        let kinds = self.readiness.kinds().clone();
-        let Some(kind) = kinds.iter().find(|it| it.kind == ConfigMap::KIND) else {
-            return Ok(());
-        };
-        for map in needed {
-            let Some(raw) = read_map(&self.client, &map).await else {
-                continue;
-            };
-            if let Some(content) = admission::read(kind, ConfigMap::VERSION, raw) {
-                let change = Change {
-                    kind: kind.id,
-                    received: Instant::now(),
-                    what: ChangeKind::Upsert(map, content),
-                };
-                self.changes
-                    .send(change)
-                    .await
-                    .map_err(|_| ReceiverClosed)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -15,19 +15,20 @@ use kube::runtime::watcher::{self, Event};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
-use translate::api::{ConfigMap, Resource as _, TrafficPolicy};
 use xds::fast_hash::{FastHashMap, FastHashSet};
 use xds::model::ObjectName;
 
+use self::errors::{code, describe};
 use super::admission;
 use super::backoff::Backoff;
 use super::change::{Change, ChangeKind, Content};
-use super::entries::{self, ENTRIES};
+use super::entries::ENTRIES;
 use super::events::{Events, Read};
 use super::kinds::{Requirement, WatchedKind};
 use super::measures::Measures;
 use super::raw::Raw;
 use super::readiness::{Readiness, State};
+use super::requests::Reads;
 use super::rescoping::Reports;
 use super::scope::{Scope, Scopes, Selection};
 
@@ -52,6 +53,7 @@ pub(super) struct Follower {
     pub(super) changes: mpsc::Sender<Change>,
     pub(super) readiness: Readiness,
     pub(super) measures: Measures,
+    pub(super) reads: Reads,
     pub(super) progress: Progress,
 }
 
@@ -62,6 +64,10 @@ pub(super) struct Progress {
     known: FastHashMap<ObjectName, Uid>,
     /// The objects that are invalid.
     invalid: FastHashSet<ObjectName>,
+    /// Policies that wait for a list.
+    held: FastHashMap<ObjectName, Content>,
+    /// Versions of ConfigMaps that were read for a policy, until the watch has reported them.
+    reread: FastHashMap<ObjectName, u64>,
     /// Known objects that the list in progress has not contained so far.
     unlisted: Option<FastHashSet<ObjectName>>,
     scope: Option<Scope>,
@@ -116,7 +122,7 @@ impl Follower {
                 self.service.changed().await.map_err(|_| ReceiverClosed)
             }
             Service::Served(resource) => {
-                if self.kind.kind == ConfigMap::KIND {
+                if self.is_of_config_maps() {
                     self.readiness.policies_settled().await;
                 }
                 if self.kind.is_scoped() {
@@ -136,6 +142,7 @@ impl Follower {
             self.send(ChangeKind::Delete(name)).await?;
         }
         self.progress.invalid.clear();
+        self.progress.held.clear();
         self.reports.absent(self.kind.id);
         if self.readiness.set(self.kind.id, State::Absent) {
             let kind = &self.kind;
@@ -159,6 +166,8 @@ impl Follower {
         self.progress.unlisted = None;
         self.progress.listed_scope = None;
         self.progress.relist_at = None;
+        let requests = self.reads.requests.clone();
+        let (is_of_config_maps, is_of_policies) = (self.is_of_config_maps(), self.is_of_policies());
         loop {
             let paused = self.progress.paused_until;
             let relist = self.progress.relist_at;
@@ -175,6 +184,14 @@ impl Follower {
                 () = sleep_until(paused.unwrap_or(far)), if paused.is_some() => {
                     self.progress.paused_until = None;
                     events.resume();
+                    WatchOutcome::Continue
+                }
+                reread = self.reads.next(&self.client), if is_of_config_maps => {
+                    self.take_reread(reread, resource).await?;
+                    WatchOutcome::Continue
+                }
+                () = requests.tried(), if is_of_policies => {
+                    self.release().await?;
                     WatchOutcome::Continue
                 }
                 read = events.next(), if paused.is_none() => match read {
@@ -239,7 +256,11 @@ impl Follower {
                 return Ok(());
             }
             Event::Apply(raw) => self.upsert(raw, resource).await?,
-            Event::Delete(raw) => self.delete(&raw.name()).await?,
+            Event::Delete(raw) => {
+                if !self.is_outdated(&raw) {
+                    self.delete(&raw.name()).await?;
+                }
+            }
         }
         self.progress.backoff.reset();
         self.recovered();
@@ -274,15 +295,17 @@ impl Follower {
     }
 
     async fn upsert(&mut self, raw: Raw, resource: &ApiResource) -> Result<(), ReceiverClosed> {
-        let name = raw.name();
         self.measures.event(self.kind.kind);
-        if self.kind.is_scoped() && !self.is_in_scope(&name) {
+        if self.is_outdated(&raw) {
             return Ok(());
         }
-        let mut raw = raw;
-        if self.kind.kind == ConfigMap::KIND && raw.lacks_entries() {
-            // It was parsed just before a policy needed them.
-            raw = entries::read_map(&self.client, &name).await.unwrap_or(raw);
+        self.report(raw, resource).await
+    }
+
+    async fn report(&mut self, raw: Raw, resource: &ApiResource) -> Result<(), ReceiverClosed> {
+        let name = raw.name();
+        if self.kind.is_scoped() && !self.is_in_scope(&name) {
+            return Ok(());
         }
         let uid = Uid::of(&raw);
         let Some(content) = admission::read(&self.kind, &resource.api_version, raw) else {
@@ -295,9 +318,9 @@ impl Follower {
             self.forget(&name);
         }
         self.record(&name, &content, uid);
-        if let Content::Valid { object, .. } = &content {
-            self.read_entries(&name, object).await?;
-        }
+        let Some(content) = self.hold(&name, content).await? else {
+            return Ok(());
+        };
         self.send(if replaces {
             ChangeKind::Replace(name, content)
         } else {
@@ -342,8 +365,12 @@ impl Follower {
 
     /// Forgets an object. Returns whether it was known.
     fn forget(&mut self, name: &ObjectName) -> bool {
-        if self.kind.kind == TrafficPolicy::KIND {
+        if self.is_of_policies() {
             ENTRIES.set(name, BTreeSet::new());
+            self.progress.held.remove(name);
+        } else if self.is_of_config_maps() {
+            self.progress.reread.remove(name);
+            self.reads.outdate(name);
         }
         self.progress.invalid.remove(name);
         if let Some(selection) = &mut self.selection {
@@ -454,27 +481,6 @@ impl Follower {
     }
 }
 
-/// The status code of the API server's response.
-fn code(error: &watcher::Error) -> Option<u16> {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => Some(status.code),
-        _ => None,
-    }
-}
-
-fn describe(error: &watcher::Error) -> String {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => format!("{} {}", status.code, status.message),
-        other => other.to_string(),
-    }
-}
-
 /// Interval of lists for newly selected namespaces.
 const RELIST_INTERVAL: Duration = Duration::from_secs(1);
 /// Events that are taken before anything else is looked at, which costs as much as some events; a change
@@ -483,5 +489,7 @@ const TAKEN_AT_ONCE: usize = 64;
 /// Invalid objects of a kind that are logged individually.
 const LOGGED: usize = 100;
 
+mod errors;
+mod lists;
 #[cfg(test)]
 mod tests;

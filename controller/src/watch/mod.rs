@@ -19,6 +19,7 @@ mod list;
 mod measures;
 mod raw;
 mod readiness;
+mod requests;
 mod rescoping;
 mod scope;
 mod supervisor;

@@ -17,6 +17,7 @@ use super::follow::{Follower, Progress, Service};
 use super::kinds::{KindId, Kinds, NAMESPACE, WatchedKind};
 use super::measures::Measures;
 use super::readiness::Readiness;
+use super::requests::{Reads, Requests};
 use super::rescoping::{Reports, Rescoping};
 use super::scope::Selection;
 use crate::metrics::Metrics;
@@ -51,6 +52,7 @@ impl Supervisor {
         let reports = Reports::default();
         let rescoping = Rescoping::new(selected, &reports, readiness.kinds());
         let mut selection = Some(selection);
+        let requests = Requests::default();
         let kinds = readiness.kinds();
         let measures = Measures::register(metrics, kinds.iter().map(|it| it.kind));
         let mut supervisor = Self {
@@ -76,6 +78,7 @@ impl Supervisor {
                 changes: changes.clone(),
                 readiness: readiness.clone(),
                 measures: measures.clone(),
+                reads: Reads::new(&requests),
                 progress: Progress::default(),
                 kind: Arc::clone(kind),
             };

@@ -1,3 +1,5 @@
+mod lists;
+
 use std::convert::Infallible;
 
 use http::{Request, Response};
@@ -163,56 +165,6 @@ async fn an_invalid_object_replaces_a_deleted_one_of_its_name_in_one_change() {
     );
 }
 
-/// Otherwise its targets would be closed until the ConfigMap changes.
-#[tokio::test(start_paused = true)]
-async fn a_list_that_a_policy_refers_to_is_read_before_the_policy_is_taken() {
-    let (_scope, scopes) = watch::channel(Some(Scope::Everything));
-    let (sender, mut changes) = mpsc::channel(8);
-    let (service, mut follower) = follower(scopes, sender);
-    let kinds = follower.readiness.kinds().clone();
-    let policies = kinds.iter().find(|kind| kind.kind == TrafficPolicy::KIND);
-    follower.kind = Arc::clone(policies.expect("it is watched"));
-    follower.progress.scope = Some(Scope::Everything);
-    follower.readiness.set(follower.kind.id, State::Synced);
-    let responds = tower::service_fn(|request: Request<Body>| async move {
-        assert_eq!(
-            request.uri().path(),
-            "/api/v1/namespaces/follow-test/configmaps"
-        );
-        let list = r#"{"kind": "ConfigMapList", "metadata": {}, "items": [{"metadata": {"namespace":
-            "follow-test", "name": "lists"}, "data": {"a": "10.0.0.0/8", "b": "x"}}]}"#;
-        Ok::<_, Infallible>(Response::new(Body::from(list.as_bytes().to_vec())))
-    });
-    follower.client = Client::new(responds, "default");
-    let Service::Served(resource) = &*service.borrow() else {
-        panic!("it is served");
-    };
-    let policy = r#"{"metadata": {"namespace": "follow-test", "name": "p"}, "spec": {"targetRefs":
-        [{"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "gw"}], "networks":
-        {"denyFrom": [{"name": "lists", "key": "a"}]}}}"#;
-    for _ in 0..2 {
-        let raw = serde_json::from_str(policy).expect("an object");
-        let taken = follower.upsert(raw, resource).await;
-        taken.expect("it is received");
-    }
-    let taken = std::iter::from_fn(|| changes.try_recv().ok()).map(|change| match change.what {
-        ChangeKind::Upsert(_, Content::Valid { object, .. }) => object,
-        other => panic!("{other:?}"),
-    });
-    let taken: Vec<Object> = taken.collect();
-    let [
-        Object::ConfigMap(map),
-        Object::TrafficPolicy(_),
-        Object::TrafficPolicy(_),
-    ] = &*taken
-    else {
-        panic!("{taken:?}");
-    };
-    assert_eq!(map.data.keys().collect::<Vec<_>>(), ["a"], "and only once");
-    follower.forget(&ObjectName::new("follow-test", "p"));
-    assert!(!ENTRIES.has_object(&map.metadata.name));
-}
-
 /// Follows a namespaced kind of an API server that does not respond. The sender says how the kind is served.
 fn follower(scopes: Scopes, changes: mpsc::Sender<Change>) -> (watch::Sender<Service>, Follower) {
     let kinds = Kinds::new(&[]);
@@ -237,6 +189,7 @@ fn follower(scopes: Scopes, changes: mpsc::Sender<Change>) -> (watch::Sender<Ser
         changes,
         readiness: Readiness::new(kinds.clone()),
         measures: Measures::register(&Metrics::default(), std::iter::once(kind.kind)),
+        reads: Reads::default(),
         progress: Progress::default(),
     };
     (sender, follower)

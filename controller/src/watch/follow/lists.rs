@@ -1,0 +1,115 @@
+//! What the watches of policies and of ConfigMaps tell each other: the lists that policies refer to.
+//!
+//! A policy that needs a list which was dropped waits until the list was read, and keeps no other policy
+//! waiting. The watch of ConfigMaps reads it, so that it alone reports them, each version once and in order.
+
+use std::collections::BTreeSet;
+
+use kube::core::ApiResource;
+use translate::api::{ConfigMap, Resource as _, TrafficPolicy};
+use xds::model::ObjectName;
+
+use super::{ChangeKind, Content, Follower, Raw, ReceiverClosed};
+use crate::watch::entries::{ENTRIES, references};
+use crate::watch::requests::Reread;
+
+impl Follower {
+    pub(super) fn is_of_policies(&self) -> bool {
+        self.kind.kind == TrafficPolicy::KIND
+    }
+
+    pub(super) fn is_of_config_maps(&self) -> bool {
+        self.kind.kind == ConfigMap::KIND
+    }
+
+    /// Records what a policy refers to, and holds it if a list has to be read before. Returns its content to be
+    /// sent now.
+    pub(super) async fn hold(
+        &mut self,
+        name: &ObjectName,
+        content: Content,
+    ) -> Result<Option<Content>, ReceiverClosed> {
+        if !self.is_of_policies() {
+            return Ok(Some(content));
+        }
+        let held = self.progress.held.remove(name);
+        let Content::Valid { object, .. } = &content else {
+            // What it was before stays in effect.
+            if let Some(before) = held {
+                self.send(ChangeKind::Upsert(name.clone(), before)).await?;
+            }
+            return Ok(Some(content));
+        };
+        let references = references(object);
+        let needed = ENTRIES.set(name, references.clone());
+        // ConfigMaps are listed once policies are.
+        if self.readiness.is_settled(self.kind.id) {
+            for map in &needed {
+                self.reads.requests.ask(map);
+            }
+        }
+        if !self.awaits(&references) {
+            return Ok(Some(content));
+        }
+        self.progress.held.insert(name.clone(), content);
+        Ok(None)
+    }
+
+    /// Sends the policies that wait for nothing any more.
+    pub(super) async fn release(&mut self) -> Result<(), ReceiverClosed> {
+        let held = std::mem::take(&mut self.progress.held);
+        for (name, content) in held {
+            let is_waiting = matches!(&content, Content::Valid { object, .. } if self.awaits(&references(object)));
+            if is_waiting {
+                self.progress.held.insert(name, content);
+            } else {
+                self.send(ChangeKind::Upsert(name, content)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn awaits(&self, references: &BTreeSet<(ObjectName, String)>) -> bool {
+        let mut maps = references.iter();
+        maps.any(|(map, _)| self.reads.requests.awaits(map))
+    }
+
+    /// Reports a ConfigMap that was read for a policy.
+    pub(super) async fn take_reread(
+        &mut self,
+        reread: Reread,
+        resource: &ApiResource,
+    ) -> Result<(), ReceiverClosed> {
+        let (request, raw) = reread.split();
+        if let Some(version) = version(&raw) {
+            self.progress.reread.insert(raw.name(), version);
+        }
+        self.report(raw, resource).await?;
+        self.reads.reported(&request);
+        Ok(())
+    }
+
+    /// Takes note of an event of the watch. Returns whether it is older than what was read and reported.
+    pub(super) fn is_outdated(&mut self, raw: &Raw) -> bool {
+        if !self.is_of_config_maps() {
+            return false;
+        }
+        let name = raw.name();
+        let read = self.progress.reread.get(&name).copied();
+        if read.is_some_and(|read| version(raw).is_some_and(|version| version < read)) {
+            return true;
+        }
+        self.progress.reread.remove(&name);
+        self.reads.outdate(&name);
+        if raw.lacks_entries() {
+            // It was parsed just before a policy needed them.
+            self.reads.requests.ask(&name);
+        }
+        false
+    }
+}
+
+/// Versions of objects of one kind are numbers that increase.
+fn version(raw: &Raw) -> Option<u64> {
+    raw.resource_version()?.parse().ok()
+}
