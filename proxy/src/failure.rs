@@ -227,6 +227,7 @@ failures! {
     NoToken           401 Unauthenticated Client Keep Never "no_token" "a token is needed";
     Unauthenticated   401 Unauthenticated Client Keep Never "unauthenticated" "a valid token is required";
     PolicyInvalid     503 Unavailable Internal Keep Never "policy_invalid" "a policy that protects this is invalid";
+    RateLimited       429 ResourceExhausted Client Keep Never "rate_limited" "too many requests";
     Forbidden         403 PermissionDenied Client Keep Never "forbidden" "this request is not allowed";
     ListMissing       503 Unavailable Internal Keep Never "list_missing" "a list that protects this is missing";
     NoTokenKeys       503 Unavailable Internal Keep Never "no_token_keys" "tokens cannot be verified at the moment";

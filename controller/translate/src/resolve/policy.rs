@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget};
+use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, RateLimitRule};
 
 use super::policy_fields::{FIELDS, Field, FieldScope, RESTRICTIONS, is_without_effect};
 use crate::api::{self, Resource as _, Restrictions};
@@ -90,6 +90,18 @@ impl ClaimedPolicy {
         }
     }
 
+    /// The settings for Gateways that have no room for the keys of its rate limits, as proxies get them.
+    pub(crate) fn with_few_keys(&self, name: &ObjectName, target: &PolicyTarget) -> Policy {
+        let at = format!("few-keys/{}", target_key(target));
+        let mut policy = self.at(name, target);
+        policy.key = PolicyKey::new(api::TrafficPolicy::KIND, name, &at);
+        let rate_limit = policy.spec.rate_limit.iter_mut();
+        for rule in rate_limit.flat_map(|it| &mut it.rules) {
+            rule.max_keys = RateLimitRule::LEAST_KEYS;
+        }
+        policy
+    }
+
     /// The settings as proxies get them.
     pub(crate) fn at(&self, name: &ObjectName, target: &PolicyTarget) -> Policy {
         Policy {
@@ -172,6 +184,7 @@ fn has_restrictions(specs: &[&PolicySpec], wanted: Restrictions) -> bool {
         jwt: specs.iter().any(|spec| spec.jwt.is_some()),
         authorization: specs.iter().any(|spec| spec.authorization.is_some()),
         networks: specs.iter().any(|spec| spec.networks.is_some()),
+        rate_limit: specs.iter().any(|spec| spec.rate_limit.is_some()),
     });
     specs.iter().any(|spec| spec.is_invalid) || !lacking.any()
 }

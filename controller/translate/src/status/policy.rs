@@ -1,5 +1,6 @@
 //! The status of a policy.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::slice;
@@ -156,7 +157,9 @@ pub(crate) struct TargetOutcome<'a> {
     /// The fields taken by older policies.
     pub(crate) lost: &'a [Problem],
     /// The fields that do not apply to the target.
-    pub(crate) inapplicable: &'a [Problem],
+    pub(crate) inapplicable: Cow<'a, [Problem]>,
+    /// What else is to be said of its effect.
+    pub(crate) note: Option<&'static str>,
     /// Whether any of its settings remain.
     pub(crate) is_left: bool,
     /// Whether they refuse every request.
@@ -241,7 +244,7 @@ fn conditions(
     };
     let conditions = attached(conditions, target);
     let conditions =
-        conditions.partially_programmed("some fields have no effect here", target.inapplicable);
+        conditions.partially_programmed("some fields have no effect here", &target.inapplicable);
     let conditions = match refs {
         _ if !has_refs => conditions,
         [] => conditions.normal(
@@ -258,7 +261,7 @@ fn attached(conditions: Conditions, target: &TargetOutcome<'_>) -> Conditions {
     match (target.is_left, target.refusal) {
         (true, refusal) if target.in_use => {
             let effect = match refusal {
-                None => "the policy has an effect",
+                None => target.note.unwrap_or("the policy has an effect"),
                 Some(_) if target.refuses_all => "every request of the target is refused",
                 Some(problem) if problem.reason == Reason::GatewayFull => {
                     "the policy has an effect at other Gateways"

@@ -22,6 +22,8 @@ pub(crate) enum HolderKind {
     TrafficPolicy,
     /// The networks of a TrafficPolicy.
     Networks,
+    /// The keys of the rate limits of a TrafficPolicy.
+    RateTables,
     Backend,
     XBackend,
     Pool,
@@ -35,6 +37,8 @@ pub(crate) enum Room {
     Policies,
     /// Networks of TrafficPolicies.
     Networks,
+    /// Keys of rate limits.
+    RateTables,
     /// Backends, XBackends and InferencePools.
     Backends,
     /// Services with their endpoints.
@@ -47,6 +51,7 @@ impl HolderKind {
         match self {
             Self::TrafficPolicy => Room::Policies,
             Self::Networks => Room::Networks,
+            Self::RateTables => Room::RateTables,
             Self::Backend | Self::XBackend | Self::Pool => Room::Backends,
             Self::Service => Room::Services,
         }
@@ -59,6 +64,7 @@ impl Room {
         match self {
             Self::Policies => [Budget::GatewayPolicies, Budget::GatewayPolicyBytes],
             Self::Networks => [Budget::GatewayNetworks, Budget::GatewayNetworkBytes],
+            Self::RateTables => [Budget::GatewayRateRules, Budget::GatewayRateTables],
             Self::Backends => [Budget::GatewayBackends, Budget::GatewayBackendBytes],
             Self::Services => [Budget::GatewayEndpoints, Budget::GatewayEndpointBytes],
         }

@@ -1,6 +1,7 @@
 //! Requests by result, client connections, and rejected heads.
 
 use std::collections::BTreeMap;
+use std::sync::Weak;
 
 use admin::metrics::{Exposition, Labels};
 
@@ -168,6 +169,26 @@ impl Scrape<'_> {
         for outside in Outside::ALL {
             let count = self.sum(|shard| shard.networks.outside.of(*outside));
             result("denied", outside.reason(), count);
+        }
+    }
+
+    /// Results of rate limits. A rule has one series of each result for all targets of its policy.
+    pub(super) fn rate_limits(&self, out: &mut Exposition) {
+        let mut rules = BTreeMap::new();
+        for state in self.snapshot.rate_limits.iter().filter_map(Weak::upgrade) {
+            // States of several targets share their counts.
+            let rule = (state.policy().to_owned(), state.name().to_owned());
+            rules.insert(rule, state.results());
+        }
+        let help = "Requests counted by a rule of a rate limit, by result. `replaced`: keys that were forgotten \
+            although they owed something.";
+        let mut family = out.counter("rate_limit", help);
+        for ((policy, rule), results) in rules {
+            let labels = Labels::none().with("policy", &policy);
+            let labels = labels.with("rule", &rule);
+            for (result, count) in results {
+                family.number(&labels.with("result", result), count);
+            }
         }
     }
 

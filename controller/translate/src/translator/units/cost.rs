@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xds::encode;
-use xds::model::{BackendKey, NetworkPolicy, ObjectName, PolicyTarget, Resource, ServiceKey};
+use xds::model::{
+    BackendKey, NetworkPolicy, ObjectName, PolicyTarget, RateLimitRule, Resource, ServiceKey,
+};
 
 use super::RoomUnit;
 use super::policy::ResolvedPolicy;
@@ -40,6 +42,7 @@ impl Unit for CostUnit {
         let cost = match kind {
             HolderKind::TrafficPolicy => of_policy(reader, name, cost_at_target),
             HolderKind::Networks => of_policy(reader, name, networks_at_target),
+            HolderKind::RateTables => of_policy(reader, name, rate_tables_at_target),
             HolderKind::Backend => of_backend(reader, name),
             HolderKind::XBackend => of_x_backend(reader, name),
             HolderKind::Pool => of_pool(reader, name),
@@ -63,7 +66,7 @@ impl Unit for CostUnit {
     fn is_alive(&self, state: &State) -> bool {
         let (store, name) = (&state.objects.store, &self.0.name);
         match self.0.kind {
-            HolderKind::TrafficPolicy | HolderKind::Networks => {
+            HolderKind::TrafficPolicy | HolderKind::Networks | HolderKind::RateTables => {
                 store.traffic_policies.contains_key(name)
             }
             HolderKind::Backend => store.backends.contains_key(name),
@@ -145,6 +148,19 @@ fn networks_at_target(
 ) -> Option<RoomCost> {
     let networks = claimed.spec.networks.as_ref()?;
     Some([networks.len() as u64, networks.memory_bytes() as u64])
+}
+
+/// The rules of rate limits that have a key, and the bytes of their keys.
+fn rate_tables_at_target(
+    _: &ObjectName,
+    _: &PolicyTarget,
+    claimed: &ClaimedPolicy,
+) -> Option<RoomCost> {
+    let rules = &claimed.spec.rate_limit.as_ref()?.rules;
+    let tables = rules.iter().map(RateLimitRule::table_bytes);
+    let tables = tables.filter(|bytes| *bytes > 0);
+    let cost = tables.fold([0, 0], |cost, bytes| sum(cost, [1, bytes]));
+    (cost != [0, 0]).then_some(cost)
 }
 
 /// What a policy has at each of its targets.

@@ -1,15 +1,16 @@
 //! A `TrafficPolicy` at its targets: the carried settings, and its status.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use xds::model::{ObjectName, PolicyTarget, Resource};
+use xds::model::{ObjectName, PolicyTarget, RateLimitRule, Resource};
 
 use super::policy::{PolicyReference, ResolvedPolicy};
 use super::room::FullGateways;
 use super::tokens::gateways;
 use crate::api::TrafficPolicy;
 use crate::problem::Problem;
-use crate::resolve::policy::{ClaimedPolicy, Phase};
+use crate::resolve::policy::{ClaimedPolicy, Phase, TargetedPolicy};
 use crate::resolve::policy_fields::is_without_effect;
 use crate::status::{PolicyStatus, Status, TargetOutcome};
 use crate::store::ObjectRef;
@@ -109,7 +110,8 @@ impl EffectUnit {
                     reference,
                     refusal: Some(problem),
                     lost: &[],
-                    inapplicable: &[],
+                    inapplicable: Cow::Borrowed(&[]),
+                    note: None,
                     is_left: false,
                     refuses_all: false,
                     in_use: false,
@@ -133,11 +135,16 @@ impl EffectUnit {
         }
         let is_closed =
             no_room.is_some() && claimed_policy.is_some_and(ClaimedPolicy::is_restricting);
+        let mut inapplicable = Cow::Borrowed(&*targeted.inapplicable);
+        if let Some(problem) = claimed_policy.and_then(|it| self.few_keys(reader, targeted, it)) {
+            inapplicable.to_mut().push(problem);
+        }
         TargetOutcome {
             reference,
             refusal,
             lost,
-            inapplicable: &targeted.inapplicable,
+            inapplicable,
+            note: claimed_policy.and_then(|it| it.spec.rate_limit.as_ref().map(|_| EACH_PROXY)),
             is_left,
             refuses_all: targeted.spec.is_invalid || too_large.is_some() || is_closed,
             in_use,
@@ -173,6 +180,22 @@ impl EffectUnit {
         reader.room_problem(&full, "policy", effect)
     }
 
+    /// That Gateways of a target have no room for the keys of the policy's rate limits.
+    fn few_keys(
+        &self,
+        reader: &UnitReader<'_>,
+        targeted: &TargetedPolicy,
+        claimed: &ClaimedPolicy,
+    ) -> Option<Problem> {
+        claimed.spec.rate_limit.as_ref()?;
+        let gateways = gateways(reader, &targeted.target);
+        let full = reader.full_gateways(HolderKind::RateTables, &self.0, &gateways);
+        let least = RateLimitRule::LEAST_KEYS;
+        let effect = format!("Each of its rules keeps {least} keys there");
+        let problem = reader.room_problem(&full, "policy's keys", &effect)?;
+        Some(problem.under("spec.rateLimit"))
+    }
+
     /// Carries the remaining settings at a target, if that carries traffic. Where a Gateway has no room for
     /// them, the target refuses every request if they restrict access. That is one small policy for each
     /// target and restriction, which other budgets bound, so it always has room: without it the target would be
@@ -192,8 +215,16 @@ impl EffectUnit {
         let (with_room, without) = full.split(gateways);
         let mut in_use = false;
         if !with_room.is_empty() {
-            resources.push((claimed_policy.at(&self.0, target).into(), with_room));
             in_use = true;
+            let full = reader.full_gateways(HolderKind::RateTables, &self.0, &with_room);
+            let (with_tables, few_keys) = full.split(with_room);
+            if !with_tables.is_empty() {
+                resources.push((claimed_policy.at(&self.0, target).into(), with_tables));
+            }
+            if !few_keys.is_empty() {
+                let policy = claimed_policy.with_few_keys(&self.0, target);
+                resources.push((policy.into(), few_keys));
+            }
         }
         if !without.is_empty() && claimed_policy.is_restricting() {
             in_use = true;
@@ -205,3 +236,6 @@ impl EffectUnit {
         in_use
     }
 }
+
+/// The effect of a policy that limits rates.
+const EACH_PROXY: &str = "the policy has an effect; each proxy counts requests by itself";
