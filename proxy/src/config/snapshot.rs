@@ -106,6 +106,8 @@ pub struct BindSettings {
     pub path_options: model::PathOptions,
     /// Hops whose forwarding headers are trusted.
     pub trust: TrustedHops,
+    /// Networks of clients that the Gateway enforces, if the address of a connection is that of its client.
+    pub networks: Box<[Arc<ClientNetworks>]>,
     /// Access log of requests that match no listener, or whose head is malformed.
     pub access_log: model::AccessLog,
 }
@@ -220,8 +222,8 @@ pub struct Rule {
     pub access_log: Arc<model::AccessLog>,
     /// JWT authentication; `None` without.
     pub jwt: Option<Arc<Authenticator>>,
-    /// Authorization rules; `None` allows all requests.
-    pub authorization: Option<Arc<Authorization>>,
+    /// Authorization rules, each of which has to allow a request.
+    pub authorization: Box<[RuleAuthorization]>,
     /// Networks of clients, each of which has to accept a request.
     pub networks: Box<[Arc<ClientNetworks>]>,
     /// What invalid policies mean for its requests; `None` without.
@@ -309,6 +311,35 @@ impl Rule {
     pub fn cors(&self) -> Option<&Cors> {
         self.responses.as_deref()?.cors.as_ref()
     }
+}
+
+/// Authorization rules of one policy.
+#[derive(Debug)]
+pub struct RuleAuthorization {
+    /// The rules.
+    pub policy: Arc<Authorization>,
+    /// The claims that they read.
+    pub claims: RuleClaims,
+    /// The header fields that they read.
+    pub fields: RuleFields,
+}
+
+/// The claims that authorization rules read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleClaims {
+    /// Those of the token that the rule's JWT policy has verified.
+    Verified,
+    /// None: the rules are of a wider target, and who verifies tokens is for a nearer one to say.
+    Absent,
+}
+
+/// The header fields that authorization rules read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleFields {
+    /// With those that the gateway or an authorization server sets.
+    Effective,
+    /// As the client sent them, which nothing of a tenant changes.
+    OfClient,
 }
 
 /// What invalid policies mean for the requests of a rule.

@@ -1,5 +1,6 @@
 //! Authorization, if the rule has a policy.
 
+use crate::config::{RuleAuthorization, RuleClaims, RuleFields};
 use crate::exchange::{Exchange, Matched};
 use crate::failure::{Failure, FailureKind};
 use crate::policy::authorization::{Attributes, Subject};
@@ -27,14 +28,27 @@ impl<'a> Exchange<'a> {
 
     /// Allows or rejects the request by the rule's authorization policy.
     pub(super) fn authorize(&mut self, matched: &Matched<'a>, host: &str) -> Result<(), Failure> {
-        let Some(policy) = matched.rule.authorization.as_deref() else {
+        let policies = &*matched.rule.authorization;
+        if policies.is_empty() {
             return Ok(());
-        };
+        }
         if self.is_preflight(matched) {
             self.trace_preflight("authorization");
             return Ok(());
         }
-        let own = if policy.reads_headers() {
+        policies
+            .iter()
+            .try_for_each(|policy| self.authorize_by(matched, host, policy))
+    }
+
+    fn authorize_by(
+        &mut self,
+        matched: &Matched<'a>,
+        host: &str,
+        rules: &RuleAuthorization,
+    ) -> Result<(), Failure> {
+        let policy = &*rules.policy;
+        let own = if policy.reads_headers() && rules.fields == RuleFields::Effective {
             self.own_lines(matched.target)
         } else {
             Vec::new()
@@ -45,9 +59,15 @@ impl<'a> Exchange<'a> {
             method: received.method(),
             host,
             path: matched.target.path(),
-            fields: self.effective_fields(&own),
+            fields: match rules.fields {
+                RuleFields::Effective => self.effective_fields(&own),
+                RuleFields::OfClient => self.client_fields(),
+            },
             client: self.bind.trust.client(&self.client.hop, fields, bytes),
-            claims: self.principal.as_ref().and_then(Principal::claims),
+            claims: match rules.claims {
+                RuleClaims::Verified => self.principal.as_ref().and_then(Principal::claims),
+                RuleClaims::Absent => None,
+            },
         };
         let attributes = Attributes::of(subject, policy);
         let verdict = policy.evaluate(&attributes);

@@ -110,6 +110,18 @@ impl<'a> Exchange<'a> {
         lines
     }
 
+    /// The header fields as the client sent them, for policies that nothing of a tenant may influence.
+    pub(super) fn client_fields(&self) -> EffectiveFields<'_> {
+        EffectiveFields {
+            fields: &self.received.head.fields,
+            bytes: &self.received.bytes,
+            header_trust: self.header_trust,
+            principal: None,
+            own: &[],
+            grants: None,
+        }
+    }
+
     /// The header fields as the backend will receive them, for policies that evaluate the request.
     pub(super) fn effective_fields<'e>(&'e self, own: &'e [u8]) -> EffectiveFields<'e> {
         EffectiveFields {

@@ -21,6 +21,7 @@ use crate::limits::{
 use crate::machine::driver::WaitMode;
 use crate::machine::sockets::{self, Listening};
 use crate::net::{self, Stream};
+use crate::policy::client_networks;
 use crate::shard::Shard;
 use crate::shard::fence::fenced;
 use crate::shard::inbox::ShardMessage;
@@ -151,6 +152,9 @@ impl Acceptor {
     /// Serves a connection, or hands it to a shard with fewer.
     fn dispatch(&self, downstream: &Rc<Downstream>, socket: TcpStream, address: SocketAddr) {
         let shard = &downstream.proxy.shard;
+        if !accepts(shard, self.bind, address) {
+            return;
+        }
         let other = shard.with_rng(|rng| shard.peers.find_less_loaded(shard.id, rng));
         if let Some(other) = other.filter(|_| !shard.draining.get())
             && let Ok(copy) = copy(&socket)
@@ -166,6 +170,21 @@ impl Acceptor {
         }
         serve(downstream, self.bind, socket, address);
     }
+}
+
+/// Whether the networks that the Gateway enforces accept a client. If not, its connection is closed at once.
+fn accepts(shard: &Shard, bind: u32, client: SocketAddr) -> bool {
+    let snapshot = shard.config.load();
+    let Some(bind) = snapshot.bind(bind).filter(|bind| !bind.networks.is_empty()) else {
+        return true;
+    };
+    let result = client_networks::check(&bind.networks, client.ip());
+    if let Err(outside) = result {
+        shard.counters.networks.count(result);
+        let (port, why) = (bind.address.port(), outside.reason());
+        tracing::debug!(client = %client.ip(), port, why, "refused a connection by its address");
+    }
+    result.is_ok()
 }
 
 /// A duplicate descriptor that belongs to no runtime.

@@ -43,7 +43,7 @@ impl Tracer {
             (LIMITS, has_limits(rule)),
             (NETWORKS, !rule.networks.is_empty()),
             (JWT, rule.jwt.is_some()),
-            (AUTHORIZATION, rule.authorization.is_some()),
+            (AUTHORIZATION, !rule.authorization.is_empty()),
             (EXTERNAL_AUTH, has_external_auth),
             ("cors", cors || filters().any(|it| it.cors.is_some())),
             (

@@ -18,8 +18,8 @@ use crate::limits_table;
 use crate::model::limits::{self, LimitKind};
 use crate::model::{
     AccessLog, AccessLogFilter, BackendKey, Ejection, EscapedSlash, Feature, Limits, ListenerKey,
-    LogFormat, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn,
-    ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate, ServiceKey, Trust,
+    LogFormat, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence,
+    ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate, ServiceKey, Trust,
 };
 use crate::proto::{self, policy_target, trust};
 
@@ -38,7 +38,11 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
     );
     let ejection = at.optional("ejection", message.ejection, ejection);
     // Those of an invalid policy are for proxies that do not know `invalid`.
-    let is_invalid = message.invalid;
+    let (precedence, is_invalid) = if message.overrides {
+        (Precedence::Overrides, message.invalid_override)
+    } else {
+        (Precedence::Defaults, message.invalid)
+    };
     let jwt = message.jwt.filter(|_| !is_invalid);
     let jwt = at.optional("jwt", jwt, jwt_policy);
     let networks = message.networks.filter(|_| !is_invalid);
@@ -72,6 +76,7 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
         authorization: authorization?,
         networks: networks?,
         client_certificate: client_certificate?,
+        precedence,
         is_invalid,
         closes_connections: message.invalid_for_connections,
         hidden: hidden?,
@@ -111,6 +116,11 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
         target: target(&at, message.target?)?,
         spec: PolicySpec {
             is_invalid: true,
+            precedence: if message.overrides {
+                Precedence::Overrides
+            } else {
+                Precedence::Defaults
+            },
             closes_connections: !is_known
                 || message.networks.is_some()
                 || message.invalid_for_connections,

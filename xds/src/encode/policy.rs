@@ -5,8 +5,8 @@ use crate::limits_table;
 use crate::model::limits::{self, LimitKind};
 use crate::model::{
     AccessLog, AuthorizationPolicy, Ejection, EscapedSlash, JwtMode, JwtPolicy, Limits, LogFormat,
-    ObjectName, PathOptions, Policy, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode,
-    RetryBudget, RetryConstraint, Trust,
+    ObjectName, PathOptions, Policy, PolicySpec, PolicyTarget, Precedence, ProxyProtocolIn,
+    ProxyProtocolMode, RetryBudget, RetryConstraint, Trust,
 };
 use crate::proto::{self, policy_target, trust};
 
@@ -14,6 +14,7 @@ impl From<&Policy> for proto::Policy {
     fn from(policy: &Policy) -> Self {
         let spec = &policy.spec;
         let (jwt, authorization) = restrictions(spec);
+        let overrides = spec.precedence == Precedence::Overrides;
         Self {
             key: policy.key.to_string(),
             target: Some((&policy.target).into()),
@@ -28,7 +29,9 @@ impl From<&Policy> for proto::Policy {
             jwt,
             authorization,
             client_certificate: spec.client_certificate.as_ref().map(Into::into),
-            invalid: spec.is_invalid,
+            invalid: spec.is_invalid || overrides,
+            overrides,
+            invalid_override: overrides && spec.is_invalid,
             invalid_for_connections: spec.closes_connections,
             hidden: list(&spec.hidden),
             networks: spec.networks.as_ref().map(Into::into),

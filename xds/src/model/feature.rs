@@ -13,8 +13,8 @@
 use std::fmt;
 
 use super::{
-    FilterSet, Filters, HttpMatch, HttpRule, L4Rule, Policy, PolicySpec, Resource, Route,
-    RouteBackend, RouteRule,
+    FilterSet, Filters, HttpMatch, HttpRule, L4Rule, Policy, PolicySpec, Precedence, Resource,
+    Route, RouteBackend, RouteRule,
 };
 
 macro_rules! features {
@@ -46,6 +46,8 @@ features! {
     SharedRules "shared-rules";
     /// Networks of clients.
     Networks "networks";
+    /// Policies that take precedence over those of nearer targets.
+    Precedence "precedence";
 }
 
 impl Feature {
@@ -152,12 +154,16 @@ impl PolicySpec {
             authorization: _,
             networks,
             client_certificate: _,
+            precedence,
             is_invalid: _,
             closes_connections,
             hidden: _,
         } = self;
         // One row for each field that restricts access: `(Feature::Field, field.is_some())`.
-        Features::in_use([(Feature::Networks, networks.is_some() || *closes_connections)])
+        Features::in_use([
+            (Feature::Networks, networks.is_some() || *closes_connections),
+            (Feature::Precedence, *precedence == Precedence::Overrides),
+        ])
     }
 }
 

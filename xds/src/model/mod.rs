@@ -66,8 +66,8 @@ pub use pattern::{
 };
 pub use policy::{
     AccessLog, AccessLogFilter, Ejection, EscapedSlash, LogFormat, PathOptions, Policy, PolicySpec,
-    PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate,
-    Trust,
+    PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint,
+    RetryRate, Trust,
 };
 pub use resource::{Kind, Resource};
 pub use resources::{Keyed, Resources};

@@ -8,8 +8,8 @@ use proptest::{collection::vec, option};
 use xds::model::{
     AccessLog, AccessLogFilter, AuthorizationPolicy, Ejection, EscapedSlash, JwtPolicy, Limits,
     LogFormat, NetworkList, NetworkPolicy, PathOptions, Policy, PolicyKey, PolicySpec,
-    PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate,
-    Timeout, Trust,
+    PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint,
+    RetryRate, Timeout, Trust,
 };
 
 use super::authorization::authorization;
@@ -63,7 +63,8 @@ prop_compose! {
         retry_constraint in option::of(retry_constraint()),
         ejection in option::of(ejection()),
         (jwt, authorization, networks, is_invalid) in restrictions(),
-        (closes_connections, hidden) in (any::<bool>(), vec(source(), 0..3)),
+        (closes_connections, overrides) in any::<(bool, bool)>(),
+        hidden in vec(source(), 0..3),
         client_certificate in option::of(certificate()),
     ) -> PolicySpec {
         PolicySpec {
@@ -79,6 +80,7 @@ prop_compose! {
             authorization,
             networks,
             client_certificate,
+            precedence: if overrides { Precedence::Overrides } else { Precedence::Defaults },
             is_invalid,
             closes_connections,
             hidden,

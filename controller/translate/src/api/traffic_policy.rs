@@ -109,6 +109,9 @@ pub struct TrafficPolicySpec {
     /// Targets, in the policy's namespace.
     #[serde(default)]
     pub target_refs: Vec<PolicyTargetReference>,
+    /// Whether nearer targets can only tighten what the policy sets.
+    #[serde(default)]
+    pub precedence: Option<PrecedenceSpec>,
     #[serde(default)]
     pub access_log: Option<AccessLogSpec>,
     /// Tokens that requests must or may carry.
@@ -139,6 +142,16 @@ pub struct TrafficPolicySpec {
     /// When an endpoint is ejected.
     #[serde(default)]
     pub ejection: Option<EjectionSpec>,
+}
+
+/// Which of two policies wins, at targets of which one is nearer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum PrecedenceSpec {
+    /// That of the nearer target.
+    #[default]
+    Defaults,
+    /// That of the wider one.
+    Overrides,
 }
 
 /// The target of a policy, which its status repeats.

@@ -6,7 +6,8 @@ use std::num::{NonZeroU32, NonZeroU64};
 use xds::limits_table;
 use xds::model::{
     AccessLog, AccessLogFilter, Ejection, EscapedSlash, JwtSource, Limits, LogFormat, ObjectName,
-    PathOptions, PolicySpec, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout, Trust,
+    PathOptions, PolicySpec, Precedence, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout,
+    Trust,
 };
 
 use super::networks::{self, ReadLists};
@@ -14,8 +15,8 @@ use super::rule::duration;
 use super::{authorization, jwt};
 use crate::api::{
     self, AccessLogFormat, AccessLogSpec, EjectionSpec, EscapedSlashAction, JwtFromSpec,
-    LimitsSpec, PathOptionsSpec, PolicyStanding, ProxyProtocolSpec, RejectedPolicy, TrafficPolicy,
-    TrafficPolicySpec,
+    LimitsSpec, PathOptionsSpec, PolicyStanding, PrecedenceSpec, ProxyProtocolSpec, RejectedPolicy,
+    TrafficPolicy, TrafficPolicySpec,
 };
 use crate::problem::{self, Problem};
 use crate::reader::Reader;
@@ -58,6 +59,11 @@ pub(crate) fn lower(
     };
     let reduced = reduce(&mut lowered.limits);
     lowered.hidden = hidden;
+    let precedence = match spec.precedence.unwrap_or_default() {
+        PrecedenceSpec::Defaults => Precedence::Defaults,
+        PrecedenceSpec::Overrides => Precedence::Overrides,
+    };
+    lowered.precedence = precedence;
     let mut refs = Vec::new();
     let mut invalid = None;
     let mut lists = ReadLists::new();
@@ -85,7 +91,10 @@ pub(crate) fn lower(
         lowered.networks = Some(lowered_networks.policy);
     }
     if let Some(invalid) = invalid {
-        lowered = refusing(object, lowered.hidden);
+        lowered = PolicySpec {
+            precedence,
+            ..refusing(object, lowered.hidden)
+        };
         refusal = Some(invalid);
     }
     LoweredPolicy {

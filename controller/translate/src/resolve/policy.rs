@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget};
+use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence};
 
 use super::policy_fields::{FIELDS, Field, FieldScope, RESTRICTIONS, is_without_effect};
 use crate::api::{self, Resource as _, Restrictions};
@@ -118,6 +118,12 @@ pub(crate) fn apply_to_target(
         inapplicable.push((field.path(spec), does_not_apply(field, &target, owner)));
         (field.clear)(&mut left);
     }
+    if left.precedence == Precedence::Overrides && !may_override(&target) {
+        left.precedence = Precedence::Defaults;
+        let message = "only policies of Gateways, listeners and ListenerSets override others: leave it out, or \
+                       target one of these";
+        inapplicable.push(("spec.precedence".to_owned(), message.to_owned()));
+    }
     let mut inapplicable = by_message(inapplicable);
     if is_unenforceable {
         left = spec.refusing_all();
@@ -179,12 +185,13 @@ fn has_restrictions(specs: &[&PolicySpec], wanted: Restrictions) -> bool {
 fn leave<'a>(
     name: &'a ObjectName,
     spec: &Arc<PolicySpec>,
-    owners: &mut HashMap<&'static str, &'a ObjectName>,
+    owners: &mut HashMap<(&'static str, Precedence), &'a ObjectName>,
 ) -> ClaimedPolicy {
     let mut left = Arc::clone(spec);
     let mut lost = Vec::new();
     for field in FIELDS.iter().filter(|field| (field.is_set)(spec)) {
-        let owner = *owners.entry(field.name).or_insert(name);
+        // What overrides others and what does not are apart.
+        let owner = *owners.entry((field.name, spec.precedence)).or_insert(name);
         if owner != name {
             lost.push(conflicted(&field.path(spec), owner));
             (field.clear)(Arc::make_mut(&mut left));
@@ -238,6 +245,36 @@ fn does_not_apply(field: &Field, target: &PolicyTarget, owner: Option<&ObjectNam
         let targets = field.reach.targets();
         format!("this does not apply to such a target: target {targets} instead")
     }
+}
+
+/// Whether policies of such a target may take precedence over those of nearer ones.
+fn may_override(target: &PolicyTarget) -> bool {
+    match target {
+        PolicyTarget::Gateway(_) | PolicyTarget::ListenerSet(_) | PolicyTarget::Listener(_) => true,
+        PolicyTarget::Route { .. }
+        | PolicyTarget::Rule { .. }
+        | PolicyTarget::Service(_)
+        | PolicyTarget::Backend(_) => false,
+    }
+}
+
+/// What a policy loses to one that takes precedence at a wider target, or the same.
+pub(crate) fn overridden(
+    own: &PolicySpec,
+    by: &ObjectName,
+    at: &str,
+    other: &PolicySpec,
+) -> Vec<Problem> {
+    let yielding = FIELDS.iter().filter(|field| (field.yields)(own, other));
+    let message = format!("TrafficPolicy {by} of {at} overrides this: ask its owner");
+    let problems =
+        yielding.map(|field| Problem::new(Reason::Overridden, field.path(own), &message));
+    problems.collect()
+}
+
+/// Number of fields that a policy sets.
+pub(crate) fn set_fields(spec: &PolicySpec) -> usize {
+    FIELDS.iter().filter(|field| (field.is_set)(spec)).count()
 }
 
 /// The settings that refuse all clients of a target, of a policy that was meant for it.

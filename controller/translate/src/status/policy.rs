@@ -148,6 +148,20 @@ impl fmt::Display for LeftOut {
 /// Number of Gateways named in a message.
 const NAMED: usize = 4;
 
+/// What a policy loses at a target to others that take precedence over it.
+#[derive(Debug, Default)]
+pub(crate) struct Overridden {
+    /// Each field with the policy that overrides it.
+    pub(crate) problems: Vec<Problem>,
+    /// Whether that is all that it sets.
+    pub(crate) is_all: bool,
+}
+
+pub(crate) static NONE_OVERRIDDEN: Overridden = Overridden {
+    problems: Vec::new(),
+    is_all: false,
+};
+
 /// The result of a policy at one target.
 pub(crate) struct TargetOutcome<'a> {
     pub(crate) reference: &'a PolicyTargetReference,
@@ -155,6 +169,8 @@ pub(crate) struct TargetOutcome<'a> {
     pub(crate) refusal: Option<&'a Problem>,
     /// The fields taken by older policies.
     pub(crate) lost: &'a [Problem],
+    /// What it loses to policies that take precedence.
+    pub(crate) overridden: &'a Overridden,
     /// The fields that do not apply to the target.
     pub(crate) inapplicable: &'a [Problem],
     /// Whether any of its settings remain.
@@ -240,8 +256,14 @@ fn conditions(
         }
     };
     let conditions = attached(conditions, target);
-    let conditions =
-        conditions.partially_programmed("some fields have no effect here", target.inapplicable);
+    let conditions = if target.overridden.is_all {
+        conditions.abnormal(Type::Programmed, &target.overridden.problems)
+    } else {
+        let without_effect = target.inapplicable.iter();
+        let without_effect = without_effect.chain(&target.overridden.problems).cloned();
+        let without_effect: Vec<Problem> = without_effect.collect();
+        conditions.partially_programmed("some fields have no effect here", &without_effect)
+    };
     let conditions = match refs {
         _ if !has_refs => conditions,
         [] => conditions.normal(

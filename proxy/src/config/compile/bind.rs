@@ -4,13 +4,15 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use xds::model::{self, Hostname, ListenerKey, Model, Transport};
+use xds::model::{self, Hostname, ListenerKey, Model, Precedence, ProxyProtocolMode, Transport};
 
 use super::index::Index;
 use super::listener::Listeners;
+use super::networks::SharedNetworks;
 use super::policy::{ConnectionSettings, Policies, RequestSettings};
 use super::{CompileOptions, address};
 use crate::config::{Bind, BindProtocol, BindSettings, Chunked, Listener};
+use crate::policy::client_networks::ClientNetworks;
 use crate::policy::forwarded::TrustedHops;
 use crate::policy::proxy_protocol::Acceptance;
 use crate::route::HostIndex;
@@ -39,10 +41,11 @@ pub(super) struct BindCompiler<'c> {
     pub(super) policies: &'c Policies,
     pub(super) listeners: &'c Listeners,
     pub(super) options: &'c CompileOptions,
+    pub(super) networks: &'c mut SharedNetworks,
 }
 
 impl<'c> BindCompiler<'c> {
-    pub(super) fn compile(&self, bind: &model::Bind) -> CompiledBind {
+    pub(super) fn compile(&mut self, bind: &model::Bind) -> CompiledBind {
         let keys = self.index.listeners_of(&bind.key);
         let listeners = keys.filter_map(|key| self.model.listeners.get(key));
         let mut listeners: Vec<&model::Listener> = listeners.map(Arc::as_ref).collect();
@@ -61,6 +64,7 @@ impl<'c> BindCompiler<'c> {
             proxy_protocol: Acceptance::compile(settings.proxy_protocol),
             path_options: settings.path_options,
             trust: TrustedHops::compile(settings.trust),
+            networks: self.networks_at_accept(bind, &settings),
             access_log: self.unclaimed_access_log(bind, &listeners),
         };
         let compiled = Bind {
@@ -81,11 +85,30 @@ impl<'c> BindCompiler<'c> {
         bind: &model::Bind,
         listeners: &[&model::Listener],
     ) -> ConnectionSettings<'c> {
-        let gateway = ConnectionSettings::default().with(self.policies.of_gateway(&bind.gateway));
-        let layers = listeners
-            .iter()
-            .map(|listener| self.policies.of_own_listener(&listener.key));
-        layers.fold(gateway, ConnectionSettings::with)
+        let own = listeners.iter();
+        let own = own.map(|listener| self.policies.of_own_listener(&listener.key));
+        let layers = std::iter::once(self.policies.of_gateway(&bind.gateway)).chain(own);
+        ConnectionSettings::of(&layers.collect::<Vec<_>>())
+    }
+
+    /// The networks that are checked when a connection is accepted: those of the Gateway as a whole, which no
+    /// other policy replaces, and only if nobody in front speaks for clients.
+    fn networks_at_accept(
+        &mut self,
+        bind: &model::Bind,
+        settings: &ConnectionSettings<'_>,
+    ) -> Box<[Arc<ClientNetworks>]> {
+        let is_direct = settings.trust.is_none()
+            && settings
+                .proxy_protocol
+                .is_none_or(|it| it.mode == ProxyProtocolMode::Off);
+        let gateway = self.policies.of_gateway(&bind.gateway);
+        let networks = gateway.of(Precedence::Overrides, |spec| spec.networks.as_ref());
+        let networks = networks.filter(|_| is_direct && bind.transport == Transport::Tcp);
+        networks
+            .map(|networks| self.networks.of(networks))
+            .into_iter()
+            .collect()
     }
 
     /// The access log of requests without a listener, by the same order.
@@ -99,7 +122,8 @@ impl<'c> BindCompiler<'c> {
         let layers = listeners
             .iter()
             .map(|listener| self.policies.of_own_listener(&listener.key));
-        layers.fold(gateway, RequestSettings::with).access_log
+        let settings = layers.fold(gateway, RequestSettings::with);
+        settings.access_log_in_force().clone()
     }
 }
 

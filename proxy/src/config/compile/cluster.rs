@@ -333,7 +333,9 @@ struct GatewayLayers<'a>(Vec<&'a Layer>);
 
 impl<'a> GatewayLayers<'a> {
     fn field<T>(&self, field: impl Fn(&'a model::PolicySpec) -> Option<T>) -> Option<T> {
-        self.0.iter().find_map(|layer| layer.field(&field))
+        // What a Gateway enforces comes before what the service sets.
+        let of = |precedence| self.0.iter().find_map(|layer| layer.of(precedence, &field));
+        of(model::Precedence::Overrides).or_else(|| of(model::Precedence::Defaults))
     }
 }
 

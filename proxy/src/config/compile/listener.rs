@@ -230,7 +230,7 @@ impl ListenerCompiler<'_> {
                 Some(servers) => Arc::clone(&servers.list),
                 None => Arc::default(),
             },
-            access_log: settings.access_log,
+            access_log: settings.access_log_in_force().clone(),
         };
         let before = unit.compiled.as_ref().map(|it| &it.settings);
         let own = match before.filter(|before| ***before == own) {

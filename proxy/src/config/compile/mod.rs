@@ -321,12 +321,13 @@ impl Compiler {
     }
 
     fn compile_binds(&mut self, dirty: &Dirty, options: &CompileOptions) {
-        let compiler = BindCompiler {
+        let mut compiler = BindCompiler {
             model: &self.model,
             index: &self.index,
             policies: &self.policies,
             listeners: &self.listeners,
             options,
+            networks: &mut self.networks,
         };
         for key in &dirty.binds {
             match self.model.binds.get(key) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use xds::model::{
     self, AccessLog, AuthorizationPolicy, BackendKey, EscapedSlash, JwtPolicy, JwtSource,
     ListenerKey, NetworkPolicy, ObjectName, PathOptions, Policy, PolicyKey, PolicySpec,
-    PolicyTarget, ProxyProtocolIn, Route, ServiceKey, Trust,
+    PolicyTarget, Precedence, ProxyProtocolIn, Route, ServiceKey, Trust,
 };
 
 use super::CompileOptions;
@@ -28,7 +28,8 @@ pub(super) struct Policies {
     credentials: Arc<Credentials>,
 }
 
-/// The policies of one target, in the order of their keys. At most one of them sets a given field.
+/// The policies of one target, in the order of their keys. At most one of each precedence sets a given
+/// field.
 #[derive(Debug, Default)]
 pub(super) struct Layer(Vec<Arc<Policy>>);
 
@@ -44,12 +45,27 @@ static NO_LAYER: Layer = Layer(Vec::new());
 impl Layer {
     /// The field, if a policy of this target sets it.
     pub(super) fn field<'a, T>(&'a self, field: impl Fn(&'a PolicySpec) -> Option<T>) -> Option<T> {
-        self.0.iter().find_map(|policy| field(&policy.spec))
+        self.of(Precedence::Defaults, field)
     }
 
-    /// The JWT policy, if a policy of this target has one.
-    fn jwt(&self) -> Option<JwtInForce<'_>> {
-        self.0.iter().find_map(|policy| {
+    /// The field, if a policy of this target sets it with this precedence.
+    pub(super) fn of<'a, T>(
+        &'a self,
+        precedence: Precedence,
+        field: impl Fn(&'a PolicySpec) -> Option<T>,
+    ) -> Option<T> {
+        self.policies(precedence)
+            .find_map(|policy| field(&policy.spec))
+    }
+
+    fn policies(&self, precedence: Precedence) -> impl Iterator<Item = &Policy> {
+        let policies = self.0.iter().map(Arc::as_ref);
+        policies.filter(move |policy| policy.spec.precedence == precedence)
+    }
+
+    /// The JWT policy, if a policy of this target has one with this precedence.
+    fn jwt(&self, precedence: Precedence) -> Option<JwtInForce<'_>> {
+        self.policies(precedence).find_map(|policy| {
             Some(JwtInForce {
                 key: &policy.key,
                 policy: policy.spec.jwt.as_ref()?,
@@ -81,7 +97,14 @@ impl Layer {
     }
 
     pub(super) fn limits(&self) -> impl Iterator<Item = &model::Limits> {
-        self.0.iter().map(|policy| &policy.spec.limits)
+        self.policies(Precedence::Defaults)
+            .map(|policy| &policy.spec.limits)
+    }
+
+    /// The bounds of limits of nearer targets.
+    pub(super) fn bounds(&self) -> impl Iterator<Item = &model::Limits> {
+        self.policies(Precedence::Overrides)
+            .map(|policy| &policy.spec.limits)
     }
 
     /// Sets or removes the policy of a key.
@@ -238,6 +261,8 @@ pub(super) struct RequestSettings<'a> {
     pub(super) jwt: Option<JwtInForce<'a>>,
     pub(super) authorization: Option<&'a AuthorizationPolicy>,
     pub(super) networks: Option<&'a NetworkPolicy>,
+    /// What nearer targets cannot replace.
+    pub(super) enforced: Enforced<'a>,
     /// The policy of the widest target whose restrictions cannot be enforced.
     pub(super) invalid: Option<&'a PolicyKey>,
     /// The same for connections and datagrams.
@@ -255,6 +280,7 @@ impl<'a> RequestSettings<'a> {
             jwt,
             authorization,
             networks,
+            enforced,
             invalid,
             invalid_for_connections,
             hides_query,
@@ -263,6 +289,7 @@ impl<'a> RequestSettings<'a> {
         tokens(jwt) == tokens(&other.jwt)
             && authorization.map(std::ptr::from_ref) == other.authorization.map(std::ptr::from_ref)
             && networks.map(std::ptr::from_ref) == other.networks.map(std::ptr::from_ref)
+            && *enforced == other.enforced
             && *invalid == other.invalid
             && *invalid_for_connections == other.invalid_for_connections
             && *hides_query == other.hides_query
@@ -277,6 +304,7 @@ impl<'a> RequestSettings<'a> {
             jwt: None,
             authorization: None,
             networks: None,
+            enforced: Enforced::default(),
             invalid: None,
             invalid_for_connections: None,
             hides_query: false,
@@ -289,17 +317,78 @@ impl<'a> RequestSettings<'a> {
         if let Some(access_log) = nearer.field(|spec| spec.access_log.as_ref()) {
             self.access_log = access_log.clone();
         }
-        self.jwt = nearer.jwt().or(self.jwt);
+        self.jwt = nearer.jwt(Precedence::Defaults).or(self.jwt);
         let authorization = nearer.field(|spec| spec.authorization.as_ref());
         self.authorization = authorization.or(self.authorization);
         let networks = nearer.field(|spec| spec.networks.as_ref());
         self.networks = networks.or(self.networks);
+        self.enforced.add(nearer);
         // Not for a nearer target to lift.
         self.invalid = self.invalid.or(nearer.invalid());
         let invalid = nearer.invalid_for_connections();
         self.invalid_for_connections = self.invalid_for_connections.or(invalid);
         self.hides_query |= nearer.hides_query();
         self
+    }
+
+    /// The limits within the bounds of overriding policies.
+    pub(super) fn bounded_limits(&self) -> Limits {
+        self.enforced.bound(self.limits)
+    }
+
+    /// The access log: that of the widest overriding policy, or else of the nearest target.
+    pub(super) fn access_log_in_force(&self) -> &AccessLog {
+        self.enforced.access_log.unwrap_or(&self.access_log)
+    }
+
+    /// The JWT policy: that of the widest overriding policy, whatever the credentials of nearer targets are,
+    /// or else of the nearest target.
+    pub(super) fn jwt_in_force(&self) -> Option<JwtInForce<'a>> {
+        self.enforced.jwt.or(self.jwt)
+    }
+}
+
+/// What overriding policies of Gateway, ListenerSet and listener enforce. Of what is not evaluated in addition
+/// to nearer targets, the wider one wins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Enforced<'a> {
+    /// Limits that nearer ones stay within.
+    bounds: Vec<&'a model::Limits>,
+    access_log: Option<&'a AccessLog>,
+    pub(super) jwt: Option<JwtInForce<'a>>,
+    /// Each has to allow a request, the widest first.
+    pub(super) authorization: Vec<&'a AuthorizationPolicy>,
+    /// Each has to accept a client.
+    pub(super) networks: Vec<&'a NetworkPolicy>,
+}
+
+impl<'a> Enforced<'a> {
+    /// Adds what a nearer target enforces.
+    fn add(&mut self, nearer: &'a Layer) {
+        if nearer.policies(Precedence::Overrides).next().is_none() {
+            return;
+        }
+        self.bounds.extend(nearer.bounds());
+        let access_log = nearer.of(Precedence::Overrides, |spec| spec.access_log.as_ref());
+        self.access_log = self.access_log.or(access_log);
+        self.jwt = self.jwt.or(nearer.jwt(Precedence::Overrides));
+        let authorization = nearer.of(Precedence::Overrides, |spec| spec.authorization.as_ref());
+        self.authorization.extend(authorization);
+        let networks = nearer.of(Precedence::Overrides, |spec| spec.networks.as_ref());
+        self.networks.extend(networks);
+    }
+
+    /// These limits within the bounds.
+    pub(super) fn bound(&self, limits: Limits) -> Limits {
+        let bounds = self.bounds.iter();
+        bounds.fold(limits, |limits, bounds| limits.bounded_by(bounds))
+    }
+
+    /// Whether the time for the head of a response is bounded.
+    pub(super) fn bounds_response_heads(&self) -> bool {
+        self.bounds
+            .iter()
+            .any(|it| it.response_head_timeout.is_some())
     }
 }
 
@@ -327,13 +416,33 @@ impl Default for ConnectionSettings<'_> {
 }
 
 impl<'a> ConnectionSettings<'a> {
-    /// Overridden by a more specific target.
-    pub(super) fn with(self, nearer: &'a Layer) -> Self {
-        let proxy_protocol = nearer.field(|spec| spec.proxy_protocol.as_ref());
-        let path_options = nearer.field(|spec| spec.path_options);
+    /// Of these layers, from the widest target on: the nearest one that sets a field, but overriding
+    /// policies before all others, and of those the widest.
+    pub(super) fn of(layers: &[&'a Layer]) -> Self {
+        let settings = layers.iter().fold(Self::default(), |settings, layer| {
+            settings.with(layer, Precedence::Defaults)
+        });
+        let settings = layers.iter().rev().fold(settings, |settings, layer| {
+            settings.with(layer, Precedence::Overrides)
+        });
+        let bounds = layers.iter().flat_map(|layer| layer.bounds());
         Self {
-            limits: nearer.limits().fold(self.limits, Limits::with),
-            trust: nearer.field(|spec| spec.trust.as_ref()).or(self.trust),
+            limits: bounds.fold(settings.limits, |limits, bounds| limits.bounded_by(bounds)),
+            ..settings
+        }
+    }
+
+    fn with(self, layer: &'a Layer, precedence: Precedence) -> Self {
+        let limits = match precedence {
+            Precedence::Defaults => layer.limits().fold(self.limits, Limits::with),
+            Precedence::Overrides => self.limits,
+        };
+        let trust = layer.of(precedence, |spec| spec.trust.as_ref());
+        let proxy_protocol = layer.of(precedence, |spec| spec.proxy_protocol.as_ref());
+        let path_options = layer.of(precedence, |spec| spec.path_options);
+        Self {
+            limits,
+            trust: trust.or(self.trust),
             proxy_protocol: proxy_protocol.or(self.proxy_protocol),
             path_options: path_options.unwrap_or(self.path_options),
         }

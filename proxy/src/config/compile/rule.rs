@@ -15,8 +15,8 @@ use super::networks::SharedNetworks;
 use super::policy::{Layer, Policies, RequestSettings, parts};
 use super::targets::{ClusterUsers, Targets};
 use crate::config::{
-    BackendExtras, ClusterIndex, Draw, ExternalAuth, InvalidPolicies, L4Rule, Rule, RuleBackend,
-    RuleTimeouts, Sessions,
+    BackendExtras, ClusterIndex, Draw, ExternalAuth, InvalidPolicies, L4Rule, Rule,
+    RuleAuthorization, RuleBackend, RuleClaims, RuleFields, RuleTimeouts, Sessions,
 };
 use crate::limits::Limits;
 use crate::names::KeyPrefix;
@@ -120,30 +120,36 @@ impl<'c> RuleCompiler<'c> {
         } = RulePolicy::compile(rule);
         let policies = backends.into_iter().zip(&rule.backends);
         let weights: Vec<u32> = rule.backends.iter().map(|backend| backend.weight).collect();
-        let claims_use = match settings.authorization {
-            Some(_) => ClaimsUse::Rules,
-            None => ClaimsUse::Headers,
+        let authorization = self.authorization_of(settings);
+        let claims_use = if authorization.is_empty() {
+            ClaimsUse::Headers
+        } else {
+            ClaimsUse::Rules
         };
+        let limits = settings.bounded_limits();
         Rule {
             name: KeyPrefix::new(route.key.to_shared(), |key| parts(key, 4)),
             requests: rule.protocol,
-            timeouts: timeouts(rule),
+            timeouts: timeouts(rule, settings),
             retry: rule.retry.clone(),
             sessions: sessions(rule),
-            jwt: settings.jwt.map(|jwt| self.jwt.acquire(jwt, claims_use)),
-            authorization: settings
-                .authorization
-                .map(|policy| self.authorization.of(policy)),
+            jwt: settings
+                .jwt_in_force()
+                .map(|jwt| self.jwt.acquire(jwt, claims_use)),
+            authorization,
             networks: self.networks_of(settings),
             invalid_policies: invalid_policies(settings),
             external_auth: self.external_auth(&rule.filters.external_auth),
             responses,
             draw: Draw::new(&weights),
             backends: policies
-                .map(|(policy, backend)| self.backend(backend, policy, &settings.limits))
+                .map(|(policy, backend)| self.backend(backend, policy, settings))
                 .collect(),
-            limits: self.last.limits.share(settings.limits),
-            access_log: self.last.access_log.share(settings.access_log.clone()),
+            access_log: self
+                .last
+                .access_log
+                .share(settings.access_log_in_force().clone()),
+            limits: self.last.limits.share(limits),
         }
     }
 
@@ -152,15 +158,37 @@ impl<'c> RuleCompiler<'c> {
         &mut self,
         settings: &RequestSettings<'_>,
     ) -> Box<[Arc<ClientNetworks>]> {
-        let policies = settings.networks.iter();
+        let enforced = settings.enforced.networks.iter().copied();
+        let policies = enforced.chain(settings.networks);
         policies.map(|policy| self.networks.of(policy)).collect()
+    }
+
+    /// The authorization of a rule: what is enforced, the widest first, and then its own.
+    fn authorization_of(&mut self, settings: &RequestSettings<'_>) -> Box<[RuleAuthorization]> {
+        let enforced = settings.enforced.authorization.iter();
+        // A tenant must not bring its own issuer.
+        let claims = match settings.enforced.jwt {
+            Some(_) => RuleClaims::Verified,
+            None => RuleClaims::Absent,
+        };
+        let enforced = enforced.map(|policy| (*policy, claims, RuleFields::OfClient));
+        let own = settings.authorization;
+        let own = own.map(|policy| (policy, RuleClaims::Verified, RuleFields::Effective));
+        let all = enforced
+            .chain(own)
+            .map(|(policy, claims, fields)| RuleAuthorization {
+                policy: self.authorization.of(policy),
+                claims,
+                fields,
+            });
+        all.collect()
     }
 
     fn backend(
         &mut self,
         backend: &RouteBackend,
         policy: Option<Box<BackendPolicy>>,
-        limits: &Limits,
+        settings: &RequestSettings<'_>,
     ) -> RuleBackend {
         let mirrors = policy.as_ref().map_or(&[][..], |policy| &policy.mirrors);
         let mirrors = mirrors.iter();
@@ -177,7 +205,7 @@ impl<'c> RuleCompiler<'c> {
             session: backend.session.clone(),
             refused_by: self.invalid_policy_of(&backend.target).map(policy_name),
         };
-        let limits = self.limits_towards(&backend.target, limits);
+        let limits = self.limits_towards(&backend.target, settings);
         RuleBackend {
             cluster,
             policy,
@@ -194,9 +222,11 @@ impl<'c> RuleCompiler<'c> {
     }
 
     /// The limits of a target: the wider ones, overridden by its own.
-    pub(super) fn limits_towards(&self, target: &Target, limits: &Limits) -> Limits {
+    pub(super) fn limits_towards(&self, target: &Target, settings: &RequestSettings<'_>) -> Limits {
         let nearer = self.of_target(target).into_iter().flat_map(Layer::limits);
-        nearer.fold(*limits, Limits::with)
+        settings
+            .enforced
+            .bound(nearer.fold(settings.limits, Limits::with))
     }
 
     /// A policy of a target whose restrictions cannot be enforced.
@@ -235,7 +265,7 @@ pub(super) fn policy_name(key: &PolicyKey) -> Box<str> {
     parts(key.as_str(), 3).into()
 }
 
-fn timeouts(rule: &HttpRule) -> Option<Box<RuleTimeouts>> {
+fn timeouts(rule: &HttpRule, settings: &RequestSettings<'_>) -> Option<Box<RuleTimeouts>> {
     let model::Timeouts {
         request,
         backend_request,
@@ -243,7 +273,9 @@ fn timeouts(rule: &HttpRule) -> Option<Box<RuleTimeouts>> {
     let timeouts = RuleTimeouts {
         request: request.or(None),
         backend: backend_request.or(None),
-        waits_forever: [request, backend_request].contains(&Timeout::Never),
+        // A bound on the time for the head holds beside the timeouts of the route.
+        waits_forever: [request, backend_request].contains(&Timeout::Never)
+            && !settings.enforced.bounds_response_heads(),
     };
     (timeouts != RuleTimeouts::default()).then(|| Box::new(timeouts))
 }

@@ -9,9 +9,9 @@ use super::room::FullGateways;
 use super::tokens::gateways;
 use crate::api::TrafficPolicy;
 use crate::problem::Problem;
-use crate::resolve::policy::{ClaimedPolicy, Phase};
+use crate::resolve::policy::{ClaimedPolicy, Phase, set_fields};
 use crate::resolve::policy_fields::is_without_effect;
-use crate::status::{PolicyStatus, Status, TargetOutcome};
+use crate::status::{NONE_OVERRIDDEN, Overridden, PolicyStatus, Status, TargetOutcome};
 use crate::store::ObjectRef;
 use crate::translator::emitted::{Emitted, Gateways};
 use crate::translator::rooms::HolderKind;
@@ -35,14 +35,16 @@ impl Unit for EffectUnit {
     fn compute(&self, reader: &UnitReader<'_>) -> Option<EffectivePolicy> {
         let policy = reader.policy(&self.0)?;
         let mut resources = Vec::new();
+        let overridden = self.overridden(reader, policy);
         let targets = policy.targets.iter();
         let no_room: Vec<Option<Problem>> = targets
             .map(|target| self.no_room(reader, policy, target))
             .collect();
-        let targets = policy.targets.iter().zip(&no_room);
+        let targets = policy.targets.iter().zip(&no_room).zip(&overridden);
         let outcomes: Vec<TargetOutcome<'_>> = targets
-            .map(|(target, no_room)| {
-                self.outcome(reader, policy, (target, no_room.as_ref()), &mut resources)
+            .map(|((target, no_room), overridden)| TargetOutcome {
+                overridden,
+                ..self.outcome(reader, policy, (target, no_room.as_ref()), &mut resources)
             })
             .collect();
         let refused = policy.refused.iter().map(|it| (Phase::Configured, it));
@@ -109,6 +111,7 @@ impl EffectUnit {
                     reference,
                     refusal: Some(problem),
                     lost: &[],
+                    overridden: &NONE_OVERRIDDEN,
                     inapplicable: &[],
                     is_left: false,
                     refuses_all: false,
@@ -137,11 +140,32 @@ impl EffectUnit {
             reference,
             refusal,
             lost,
+            overridden: &NONE_OVERRIDDEN,
             inapplicable: &targeted.inapplicable,
             is_left,
             refuses_all: targeted.spec.is_invalid || too_large.is_some() || is_closed,
             in_use,
         }
+    }
+
+    /// What the policy loses at each of its targets to policies that take precedence.
+    fn overridden(&self, reader: &UnitReader<'_>, policy: &ResolvedPolicy) -> Vec<Overridden> {
+        let targets = policy.targets.iter();
+        let overridden = targets.map(|target| {
+            let Ok(targeted) = &target.targeted else {
+                return Overridden::default();
+            };
+            let rank = (Phase::Configured, policy.created, &self.0);
+            let Some(claimed) = reader.claimed_policy(&targeted.target, rank) else {
+                return Overridden::default();
+            };
+            let problems = reader.overridden(&self.0, &targeted.target, &claimed.spec);
+            Overridden {
+                is_all: !problems.is_empty() && problems.len() == set_fields(&claimed.spec),
+                problems,
+            }
+        });
+        overridden.collect()
     }
 
     /// The Gateways that have no room for the policy or its networks.

@@ -6,8 +6,8 @@ use xds::model::{
     AccessLog, AccessLogFilter, AuthorizationPolicy, AuthorizationRule, ClaimHeader, Ejection,
     EscapedSlash, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
     JwtSource, Limits, LogFormat, NetworkList, NetworkPolicy, ObjectName, PathOptions, Policy,
-    PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, Resource, RetryBudget,
-    RetryConstraint, RetryRate, Timeout, Trust,
+    PolicyKey, PolicySpec, PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode, Resource,
+    RetryBudget, RetryConstraint, RetryRate, Timeout, Trust,
 };
 
 use super::{
@@ -101,6 +101,7 @@ fn every_field() -> PolicySpec {
             allow: Some(NetworkList::new([(ip("10.0.0.0"), 8)])),
         }),
         client_certificate: Some(certificate()),
+        precedence: Precedence::Defaults,
         is_invalid: false,
         closes_connections: false,
         hidden: sources(),
@@ -151,6 +152,7 @@ fn invalid() -> PolicySpec {
             mode: ProxyProtocolMode::Off,
             trusted_sources: Vec::new(),
         }),
+        precedence: Precedence::Overrides,
         is_invalid: true,
         closes_connections: true,
         hidden: sources(),
