@@ -74,26 +74,25 @@ budgets! {
         condition: "route `Accepted=False`; its requests get status 500",
         reason: Some(Reason::UnsupportedValue),
         raised_by: "nobody",
-        why: "each is a resource of its own at every proxy; a route has up to 16 rules, and a Gateway 64 \
-              listeners of its own",
+        why: "a proxy finds each at each listener by an index of its own; a route has up to 16 rules, and a Gateway \
+              64 listeners of its own",
     };
-    /// Bytes of a route in wire form, times its listeners.
+    /// Bytes of a route in wire form, once for each Gateway.
     RouteBytes = Definition {
         name: "route_bytes",
-        counts: "bytes of a route's rules times its listeners",
+        counts: "bytes of a route's rules with the names of their listeners, once for each Gateway",
         unit: Unit::Bytes,
         default: 4 * MIB,
         cap: 4 * MIB,
         condition: "route `Accepted=False`; its requests get status 500",
         reason: Some(Reason::RouteTooLarge),
         raised_by: "nobody",
-        why: "a proxy gets the rules once for each listener, and takes about twice as much memory: a route of \
-              64 KiB at 64 listeners",
+        why: "a proxy takes about twice as much memory; an object has at most 1.5 MiB in etcd",
     };
-    /// Rules at listeners of all routes of a Gateway.
+    /// Rules of all routes of a Gateway.
     ViewResources = Definition {
         name: "gateway_rules",
-        counts: "rules of all routes of a Gateway times their listeners",
+        counts: "rules of all routes of a Gateway",
         unit: Unit::Count,
         default: 131_072,
         cap: 131_072,
@@ -105,7 +104,7 @@ budgets! {
     /// Bytes of all routes of a Gateway in wire form.
     ViewBytes = Definition {
         name: "gateway_bytes",
-        counts: "bytes of the rules of all routes of a Gateway times their listeners",
+        counts: "bytes of the rules of all routes of a Gateway with the names of their listeners",
         unit: Unit::Bytes,
         default: 64 * MIB,
         cap: 64 * MIB,
@@ -125,6 +124,19 @@ budgets! {
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "half of what the controller accepts of a proxy: one that reports more could not reconnect",
+    };
+    /// Rules of all routes of a Gateway, each at each of its listeners.
+    ViewAttachments = Definition {
+        name: "gateway_attachments",
+        counts: "rules of all routes of a Gateway times their listeners",
+        unit: Unit::Count,
+        default: 524_288,
+        cap: 524_288,
+        condition: "newest routes `Accepted=False`; their requests get status 500",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "500 routes with 16 rules at 64 listeners; a proxy has an index of the rules of each listener, which \
+              takes some 300 bytes for each",
     };
     /// TrafficPolicies of a Gateway, each at each of its targets.
     GatewayPolicies = Definition {
@@ -390,6 +402,7 @@ impl Limits {
             Budget::ViewResources,
             Budget::ViewBytes,
             Budget::ViewReport,
+            Budget::ViewAttachments,
             Budget::GatewayPolicies,
             Budget::GatewayPolicyBytes,
             Budget::GatewayBackends,

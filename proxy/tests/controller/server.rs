@@ -26,7 +26,7 @@ use xds::delta::{
     Answered, Encoded, Member, Outgoing, Poll, ProxySession, Publication, Refusal, Views,
 };
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
-use xds::model::{Kind, ObjectName, ResourceKey};
+use xds::model::{Features, Kind, ObjectName, ResourceKey};
 use xds_grpc::{METHOD, Prost};
 
 use crate::support::pki::Credential;
@@ -322,7 +322,8 @@ async fn follow(
     shared: Arc<Shared>,
 ) {
     let mut news = shared.news.subscribe();
-    let mut session = ProxySession::begin(&mut shared.published().views, gateway());
+    let mut session =
+        ProxySession::begin(&mut shared.published().views, gateway(), Features::all());
     let mut is_named = false;
     loop {
         let next = session.poll(&mut shared.published().views, Instant::now());

@@ -16,9 +16,9 @@ use crate::encode::ANY_NUMBER;
 use crate::limits_table;
 use crate::model::limits::{self, LimitKind};
 use crate::model::{
-    AccessLog, AccessLogFilter, BackendKey, Ejection, EscapedSlash, Feature, Limits, ListenerKey,
-    LogFormat, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn,
-    ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate, ServiceKey, Trust,
+    AccessLog, AccessLogFilter, BackendKey, Ejection, EscapedSlash, Limits, ListenerKey, LogFormat,
+    PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode,
+    RetryBudget, RetryConstraint, RetryRate, ServiceKey, Trust,
 };
 use crate::proto::{self, policy_target, trust};
 
@@ -81,10 +81,8 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
     let mut message = proto::Policy::default();
     let is_read = message.merge(bytes).is_ok();
     // What this version does not know may restrict access in a new way.
-    let mut features = message.features.iter();
-    let is_known = is_read
-        && message.encoded_len() >= bytes.len()
-        && features.all(|name| Feature::of_name(name).is_some());
+    // What needs a feature restricts access.
+    let is_known = is_read && message.encoded_len() >= bytes.len() && message.features.is_empty();
     if is_known && !message.invalid && message.jwt.is_none() && message.authorization.is_none() {
         return None;
     }

@@ -2,6 +2,7 @@
 //! acknowledges.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -12,7 +13,7 @@ use super::objects::{Arrived, Objects, Taken};
 use super::refusal::{self, Refusal};
 use crate::decode;
 use crate::discovery::{self, DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node};
-use crate::model::{self, Kind, ResourceKey};
+use crate::model::{self, Attachments, Features, Kind, ResourceKey};
 
 /// Returns why this proxy cannot apply a valid resource.
 pub type Check = fn(&model::Resource) -> Result<(), String>;
@@ -145,6 +146,7 @@ impl Client {
         let requests = Kind::ALL.into_iter().map(|kind| DeltaDiscoveryRequest {
             node: Some(Node {
                 id: self.node.clone(),
+                client_features: Features::all().names(),
             }),
             type_url: kind.type_url().to_owned(),
             initial_resource_versions: self
@@ -235,6 +237,7 @@ impl Client {
         let mut refused = Vec::new();
         let mut parts = Vec::new();
         let mut replaced = BTreeSet::new();
+        let mut attachments = None;
         for response in responses {
             // A response of another type was not accepted.
             let Some(kind) = Kind::from_type_url(&response.type_url) else {
@@ -254,7 +257,8 @@ impl Client {
                 let key = key(kind, &resource.name);
                 keys.insert(key.clone());
                 match read(&key, &resource, self.check) {
-                    Ok((version, resource)) => {
+                    Ok((version, mut resource)) => {
+                        share_attachments(&mut resource, &mut attachments);
                         // The key of the resource, so that what is held shares its memory.
                         let key = resource.resource_key();
                         changes.insert(key, Arrived::Valid(Some((version, resource))));
@@ -360,6 +364,20 @@ impl Client {
         if let Some(version) = self.held.remove(key) {
             self.digests.entry(key.kind).or_default().toggle(version);
         }
+    }
+}
+
+/// Shares the listeners of a rule with the rule before it, if they are the same: a batch has the rules of a
+/// route one after the other.
+fn share_attachments(resource: &mut model::Resource, last: &mut Option<Attachments>) {
+    let model::Resource::Route(route) = resource else {
+        return;
+    };
+    match last {
+        Some(last) if *last == route.attachments => {
+            Arc::make_mut(route).attachments = last.clone();
+        }
+        _ => *last = Some(route.attachments.clone()),
     }
 }
 

@@ -10,7 +10,7 @@ use ring::digest;
 use thiserror::Error;
 
 use crate::encode;
-use crate::model::{Resource, ResourceKey};
+use crate::model::{Features, Resource, ResourceKey};
 
 /// The version of a resource: the first 64 bits of the SHA-256 of its wire form, the same in every
 /// process. Written in base64url, because all versions are sent again when a stream begins.
@@ -87,6 +87,8 @@ pub struct Encoded {
     pub version: Version,
     /// The encoded protobuf message.
     pub bytes: Bytes,
+    /// The features of proxies that enforce what it says.
+    pub needs: Features,
 }
 
 impl Encoded {
@@ -94,10 +96,16 @@ impl Encoded {
     #[must_use]
     pub fn new(resource: &Resource) -> Self {
         let bytes = encode::resource(resource);
+        Self::of_bytes(resource.resource_key(), bytes, resource.needs())
+    }
+
+    /// A resource of this wire form.
+    pub(super) fn of_bytes(key: ResourceKey, bytes: Vec<u8>, needs: Features) -> Self {
         Self {
-            key: resource.resource_key(),
+            key,
             version: Version::of(&bytes),
             bytes: bytes.into(),
+            needs,
         }
     }
 }

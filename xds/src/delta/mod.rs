@@ -7,6 +7,9 @@
 //! batch is in flight on a stream, so a slow proxy costs no memory: later changes accumulate into
 //! the next batch.
 //!
+//! Proxies of earlier releases have not all features of this one ([`Features`](crate::model::Features)). While
+//! a Gateway has such proxies, it has a view for each set of features, derived from the one for all.
+//!
 //! On the proxy's side, [`Client`] assembles the parts of a batch and returns the changes to apply.
 //!
 //! A batch spans all types, with one response for each, or several for large ones. Each response
@@ -23,6 +26,7 @@
     )
 )]
 
+mod adapt;
 mod batch;
 mod client;
 mod encoded;

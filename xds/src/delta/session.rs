@@ -16,12 +16,14 @@ use super::unknown_types::UnknownTypes;
 use super::view::{BatchStart, View};
 use super::views::Views;
 use crate::discovery::{DeltaDiscoveryRequest, Status};
-use crate::model::{Kind, ObjectName, ResourceKey};
+use crate::model::{Feature, Features, Kind, ObjectName, ResourceKey, RouteKey};
 
 /// A stream of a proxy of one Gateway. It sees the view of this Gateway and no other.
 #[derive(Debug)]
 pub struct ProxySession {
     gateway: ObjectName,
+    /// The features of the proxy.
+    features: Features,
     number: u64,
     nonces: u64,
     subscriptions: BTreeMap<Kind, Subscription>,
@@ -84,11 +86,13 @@ pub enum Acknowledged<'a> {
 pub struct UnknownType(pub String);
 
 impl ProxySession {
-    /// Begins a stream of a proxy of this Gateway. Call [`ProxySession::end`] when it ends.
+    /// Begins a stream of a proxy of this Gateway with these features. Call [`ProxySession::end`] when it
+    /// ends.
     #[must_use]
-    pub fn begin(views: &mut Views, gateway: ObjectName) -> Self {
+    pub fn begin(views: &mut Views, gateway: ObjectName, features: Features) -> Self {
         Self {
             gateway,
+            features,
             number: views.next_session(),
             nonces: 0,
             subscriptions: BTreeMap::new(),
@@ -169,7 +173,7 @@ impl ProxySession {
         if let Some(until) = self.waits_for_requests().filter(|until| *until > now) {
             return Poll::Wait(Some(until));
         }
-        let view = views.view_mut(&self.gateway);
+        let view = views.view_mut(&self.gateway, self.features);
         if self.cursor.is_some_and(|cursor| !view.covers(cursor)) {
             return Poll::Resynchronise;
         }
@@ -265,7 +269,7 @@ impl ProxySession {
     /// The proxy's acknowledgement of the current version of a resource.
     #[must_use]
     pub fn acknowledged(&self, views: &Views, key: &ResourceKey) -> Acknowledged<'_> {
-        let view = views.view(&self.gateway);
+        let view = views.view_for(&self.gateway, self.features);
         let Some((view, changed)) = view.and_then(|view| Some((view, view.changed(key)?))) else {
             return Acknowledged::Open;
         };
@@ -280,18 +284,34 @@ impl ProxySession {
     /// The resources of the current configuration that this proxy has rejected, and why.
     #[must_use]
     pub fn refused(&self, views: &Views) -> Vec<Refusal> {
-        let view = views.view(&self.gateway);
+        let view = views.view_for(&self.gateway, self.features);
         let is_current = |key: &ResourceKey, version: Option<Version>| {
             let current = view.and_then(|view| view.get(key));
             current.is_some_and(|it| Some(it.version) == version)
         };
         let refused = self.refused.iter();
         let current = refused.filter(|(key, (version, _))| is_current(key, *version));
-        let refusals = current.map(|(key, (_, text))| Refusal {
-            key: key.clone(),
-            text: text.clone(),
+        let refusals = current.map(|(key, (_, text))| {
+            let key = self.published_key(key);
+            (key, text.clone())
         });
-        refusals.collect()
+        // A rule that comes once for each listener is one.
+        let refusals: BTreeMap<ResourceKey, String> = refusals.collect();
+        let refusals = refusals.into_iter();
+        refusals.map(|(key, text)| Refusal { key, text }).collect()
+    }
+
+    /// The key under which a resource of this proxy was published.
+    fn published_key(&self, key: &ResourceKey) -> ResourceKey {
+        let is_divided = key.kind == Kind::Route && !self.features.contains(Feature::SharedRules);
+        let rule = is_divided.then(|| RouteKey::parse(&key.key).ok()).flatten();
+        rule.map_or_else(
+            || key.clone(),
+            |rule| ResourceKey {
+                kind: key.kind,
+                key: rule.at_gateway(&self.gateway).to_shared(),
+            },
+        )
     }
 
     /// Whether a response is not acknowledged yet.
@@ -310,7 +330,7 @@ impl ProxySession {
 
     /// Ends the stream. The session must not be used afterwards.
     pub fn end(&self, views: &mut Views) {
-        views.disconnect(&self.gateway, self.number);
+        views.disconnect(&self.gateway, self.features, self.number);
     }
 }
 

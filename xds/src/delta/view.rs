@@ -180,6 +180,11 @@ impl View {
         }
     }
 
+    /// Whether a connection was sent something of it.
+    pub(super) fn has_streams(&self) -> bool {
+        !self.cursors.is_empty()
+    }
+
     /// Whether it is empty and unused.
     pub(super) fn is_unused(&self) -> bool {
         self.entries.is_empty() && self.cursors.is_empty()

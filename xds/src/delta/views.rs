@@ -3,19 +3,106 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::adapt::adapted;
 use super::encoded::{Encoded, Version};
 use super::view::View;
 use crate::fast_hash::FastHashMap;
-use crate::model::{Kind, ObjectName, ResourceKey};
+use crate::model::{Features, Kind, ObjectName, ResourceKey};
 use crate::small_map::SmallMap;
 
 /// The configuration that a controller publishes: a view for each Gateway.
 #[derive(Debug, Default)]
 pub struct Views {
     resources: FastHashMap<ResourceKey, PublishedResource>,
-    by_gateway: FastHashMap<ObjectName, View>,
+    by_gateway: FastHashMap<ObjectName, GatewayViews>,
     is_complete: bool,
     sessions: u64,
+}
+
+/// The resources of a Gateway, in the forms that its proxies understand.
+#[derive(Debug, Default)]
+struct GatewayViews {
+    /// For proxies with all features of this release.
+    full: View,
+    /// For those of earlier releases, while there are any.
+    adapted: BTreeMap<Features, View>,
+}
+
+impl GatewayViews {
+    /// Logs a change of a key. Returns whether it changed.
+    fn set(&mut self, key: &ResourceKey, value: Option<Arc<Encoded>>) -> bool {
+        if self.adapted.is_empty() {
+            return self.full.set(key, value);
+        }
+        let before = self.full.get(key).cloned();
+        let is_changed = self.full.set(key, value.clone());
+        if is_changed {
+            for (features, view) in &mut self.adapted {
+                replace(view, *features, before.as_ref(), value.as_ref());
+            }
+        }
+        is_changed
+    }
+
+    fn of(&self, features: Features) -> Option<&View> {
+        if features == Features::all() {
+            return Some(&self.full);
+        }
+        self.adapted.get(&features)
+    }
+
+    /// The view for proxies with these features, made if there is none.
+    fn of_mut(&mut self, features: Features) -> &mut View {
+        if features == Features::all() {
+            return &mut self.full;
+        }
+        self.adapted.entry(features).or_insert_with(|| {
+            let mut view = View::default();
+            for encoded in Kind::ALL
+                .into_iter()
+                .flat_map(|kind| self.full.of_kind(kind))
+            {
+                replace(&mut view, features, None, Some(encoded));
+            }
+            view
+        })
+    }
+
+    fn disconnect(&mut self, features: Features, session: u64) {
+        if features == Features::all() {
+            self.full.disconnect(session);
+        } else if let Some(view) = self.adapted.get_mut(&features) {
+            view.disconnect(session);
+        }
+    }
+
+    /// Drops what no stream needs. Returns whether nothing is left.
+    fn forget_unused(&mut self) -> bool {
+        self.full.forget_tombstones();
+        self.adapted.retain(|_, view| {
+            view.forget_tombstones();
+            view.has_streams()
+        });
+        self.full.is_unused() && self.adapted.is_empty()
+    }
+}
+
+/// Replaces what a view has of a resource.
+fn replace(
+    view: &mut View,
+    features: Features,
+    before: Option<&Arc<Encoded>>,
+    after: Option<&Arc<Encoded>>,
+) {
+    let forms = |it: Option<&Arc<Encoded>>| it.map(|it| adapted(it, features)).unwrap_or_default();
+    let after = forms(after);
+    let kept: BTreeSet<&ResourceKey> = after.iter().map(|it| &it.key).collect();
+    for gone in forms(before).iter().filter(|it| !kept.contains(&it.key)) {
+        view.set(&gone.key, None);
+    }
+    for form in &after {
+        view.set(&form.key, Some(Arc::clone(form)));
+    }
 }
 
 /// A resource, and the Gateways whose proxies need it.
@@ -92,7 +179,8 @@ impl Views {
             if held.is_some_and(|held| held.encoded.is_none() && held.gateways.is_empty()) {
                 self.resources.remove(&key);
             }
-            if self.view_mut(&gateway).set(&key, value) {
+            let views = self.by_gateway.entry(gateway.clone()).or_default();
+            if views.set(&key, value) {
                 changed.insert(gateway.clone());
             }
             gateways.insert(gateway);
@@ -105,11 +193,9 @@ impl Views {
 
     /// Drops what no stream needs of a view.
     fn remove_if_unused(&mut self, gateway: &ObjectName) {
-        if let Some(view) = self.by_gateway.get_mut(gateway) {
-            view.forget_tombstones();
-            if view.is_unused() {
-                self.by_gateway.remove(gateway);
-            }
+        let views = self.by_gateway.get_mut(gateway);
+        if views.is_some_and(GatewayViews::forget_unused) {
+            self.by_gateway.remove(gateway);
         }
     }
 
@@ -148,25 +234,34 @@ impl Views {
         Some(resource.version)
     }
 
-    /// Number of batches built for a Gateway's proxies that subscribe to everything, each encoded
-    /// once however many proxies receive it.
+    /// Number of batches built for a Gateway's proxies that subscribe to everything, each encoded once however
+    /// many proxies with the same features receive it.
     #[must_use]
     pub fn batches(&self, gateway: &ObjectName) -> u64 {
-        self.view(gateway).map_or(0, View::batches_built)
+        let views = self.by_gateway.get(gateway).into_iter();
+        let views = views.flat_map(|it| std::iter::once(&it.full).chain(it.adapted.values()));
+        views.map(View::batches_built).sum()
     }
 
-    pub(super) fn view(&self, gateway: &ObjectName) -> Option<&View> {
-        self.by_gateway.get(gateway)
+    /// What a Gateway's proxies with all features get.
+    fn view(&self, gateway: &ObjectName) -> Option<&View> {
+        self.view_for(gateway, Features::all())
     }
 
-    /// The view of a Gateway, empty if unknown.
-    pub(super) fn view_mut(&mut self, gateway: &ObjectName) -> &mut View {
-        self.by_gateway.entry(gateway.clone()).or_default()
+    /// What a Gateway's proxies with these features get.
+    pub(super) fn view_for(&self, gateway: &ObjectName, features: Features) -> Option<&View> {
+        self.by_gateway.get(gateway)?.of(features)
     }
 
-    pub(super) fn disconnect(&mut self, gateway: &ObjectName, session: u64) {
-        if let Some(view) = self.by_gateway.get_mut(gateway) {
-            view.disconnect(session);
+    /// The same, made if there is none.
+    pub(super) fn view_mut(&mut self, gateway: &ObjectName, features: Features) -> &mut View {
+        let views = self.by_gateway.entry(gateway.clone()).or_default();
+        views.of_mut(features)
+    }
+
+    pub(super) fn disconnect(&mut self, gateway: &ObjectName, features: Features, session: u64) {
+        if let Some(views) = self.by_gateway.get_mut(gateway) {
+            views.disconnect(features, session);
         }
         self.remove_if_unused(gateway);
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use prost::Message as _;
+
 use super::value::{list, texts};
 use crate::model::{
     Attachment, CookiePath, Filters, Hostname, HttpRule, L4Backend, L4Rule, Order, RequestProtocol,
@@ -9,6 +11,23 @@ use crate::model::{
     Timeout,
 };
 use crate::proto::{self, route, session_persistence};
+
+/// The bytes of a rule: its key and listeners before everything else, so that a proxy that cannot read the rest
+/// knows where to refuse its requests.
+pub(super) fn bytes(route: &Route) -> Vec<u8> {
+    let mut rest = proto::Route::from(route);
+    let head = proto::Route {
+        key: std::mem::take(&mut rest.key),
+        listener: std::mem::take(&mut rest.listener),
+        hostnames: std::mem::take(&mut rest.hostnames),
+        attachments: std::mem::take(&mut rest.attachments),
+        ..proto::Route::default()
+    };
+    let mut bytes = Vec::with_capacity(head.encoded_len().saturating_add(rest.encoded_len()));
+    bytes.extend(head.encode_to_vec());
+    bytes.extend(rest.encode_to_vec());
+    bytes
+}
 
 impl From<&Route> for proto::Route {
     fn from(route: &Route) -> Self {
@@ -34,7 +53,7 @@ impl From<&Route> for proto::Route {
 }
 
 /// Listeners of one object that have equal hosts share them: there are as many as an object can have.
-pub(super) fn attachments(attachments: &[Attachment]) -> Vec<proto::Attachment> {
+fn attachments(attachments: &[Attachment]) -> Vec<proto::Attachment> {
     let mut groups: BTreeMap<(&str, &[Hostname]), Vec<String>> = BTreeMap::new();
     for Attachment {
         listener,

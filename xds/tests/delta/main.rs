@@ -4,6 +4,7 @@
 mod batches;
 mod client;
 mod convergence;
+mod features;
 mod restrictions;
 mod subscriptions;
 mod support;

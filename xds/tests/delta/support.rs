@@ -7,7 +7,7 @@ use bytes::Buf;
 use prost::Message;
 use xds::delta::{Answered, Encoded, Member, Outgoing, Poll, ProxySession, Publication, Views};
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Status};
-use xds::model::{Kind, ObjectName, Resource, ResourceKey, Service, ServiceKey};
+use xds::model::{Features, Kind, ObjectName, Resource, ResourceKey, Service, ServiceKey};
 
 pub(crate) fn gateway() -> ObjectName {
     ObjectName::new("a", "web")
@@ -53,15 +53,24 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(crate) fn to(views: &mut Views) -> Self {
+        Self::with(views, Features::all())
+    }
+
+    fn with(views: &mut Views, features: Features) -> Self {
         Self {
-            session: ProxySession::begin(views, gateway()),
+            session: ProxySession::begin(views, gateway(), features),
             now: Instant::now(),
         }
     }
 
     /// One that has subscribed to everything, holding nothing.
     pub(crate) fn subscribed(views: &mut Views) -> Self {
-        let mut stream = Self::to(views);
+        Self::subscribed_with(views, Features::all())
+    }
+
+    /// The same for a proxy with these features.
+    pub(crate) fn subscribed_with(views: &mut Views, features: Features) -> Self {
+        let mut stream = Self::with(views, features);
         for kind in Kind::ALL {
             stream.request(kind, DeltaDiscoveryRequest::default());
         }

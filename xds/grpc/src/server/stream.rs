@@ -12,6 +12,7 @@ use tonic::{Code, Status, Streaming};
 use tracing::{debug, warn};
 use xds::delta::{Answered, Outgoing, Poll, ProxySession, UnknownType};
 use xds::discovery::DeltaDiscoveryRequest;
+use xds::model::Features;
 
 use super::authorize::ProxyIdentity;
 use super::budget::Budget;
@@ -115,9 +116,13 @@ impl Stream {
         let Some(first) = first else {
             return Err(StreamEnd::Gone);
         };
-        let id = first.node.as_ref().map_or("", |node| &node.id);
-        let node = call::node(identity, id)?;
-        let registration = StreamRegistration::take(server, node, self.connection.address)?;
+        let stated = first.node.as_ref();
+        let node = call::node(identity, stated.map_or("", |node| &node.id))?;
+        let features = stated.map_or(Features::NONE, |node| {
+            Features::stated(&node.client_features)
+        });
+        let address = self.connection.address;
+        let registration = StreamRegistration::take(server, node, features, address)?;
         Ok((registration, first))
     }
 

@@ -293,6 +293,7 @@ impl Stream {
         let request = DeltaDiscoveryRequest {
             node: Some(Node {
                 id: self.node.clone(),
+                ..Node::default()
             }),
             ..request
         };

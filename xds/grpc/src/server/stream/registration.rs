@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tonic::Status;
 use tracing::info;
 use xds::delta::{Poll, ProxySession};
+use xds::model::Features;
 
 use crate::NodeId;
 use crate::server::observer::{Event, Proxy};
@@ -28,6 +29,7 @@ impl StreamRegistration {
     pub(super) fn take(
         server: &Arc<Server>,
         node: NodeId,
+        features: Features,
         address: SocketAddr,
     ) -> Result<Self, Status> {
         let mut registry = locked(&server.registry);
@@ -37,7 +39,7 @@ impl StreamRegistration {
         }
         let gateway = node.gateway.clone();
         let wake = server.published.follow(&gateway);
-        let session = ProxySession::begin(&mut server.published.views(), gateway);
+        let session = ProxySession::begin(&mut server.published.views(), gateway, features);
         let proxy = Proxy {
             stream: session.number(),
             node,
