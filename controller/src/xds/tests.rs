@@ -64,7 +64,7 @@ impl Running {
         let controller = Controller::new(&address, file("ca"), file("token"));
         let mut client = Client::new(node.to_owned());
         let controller = controller.expect("an address");
-        let stream = controller.connect(client.connect());
+        let stream = controller.connect(client.connect(Report::Versions));
         Ok((client, within(stream).await?))
     }
 

@@ -122,7 +122,7 @@ impl Reader {
 fn model(views: &mut Views, gateway: &ObjectName) -> Model {
     let mut session = ProxySession::begin(views, gateway.clone(), Features::all());
     let mut client = Client::new("test".to_owned());
-    for request in client.connect() {
+    for request in client.connect(Report::Versions) {
         session
             .receive(request, Instant::now())
             .expect("a known type");

@@ -117,7 +117,7 @@ fn first_requests(delta: &Delta) -> Vec<usize> {
     let mut client = Client::new("proxy".to_owned());
     let keys = delta.resources.iter().map(|(key, _)| key.clone());
     client.restore(keys.map(|key| (key, Some(Version::of(b"content")))));
-    let requests = client.connect().into_iter();
+    let requests = client.connect(Report::Versions).into_iter();
     requests.map(|request| request.encoded_len()).collect()
 }
 

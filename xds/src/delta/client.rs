@@ -7,6 +7,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::batch::Position;
+use super::digest::Digest;
 use super::encoded::{Encoded, Version};
 use super::limits::{PARTS, REPORT_BYTES, REPORT_ENTRY_BYTES};
 use super::objects::{Arrived, Objects, Taken};
@@ -38,6 +39,15 @@ pub struct Client {
     missing: BTreeSet<Kind>,
     /// Types that were not reported when the stream began: its first batch has all of them.
     unreported: BTreeSet<Kind>,
+}
+
+/// How a client reports what it holds when a stream begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Report {
+    /// By names and versions, which every controller understands.
+    Versions,
+    /// By a digest for each type, for controllers with the feature [`DIGESTS`](super::DIGESTS).
+    Digests,
 }
 
 /// A complete batch. Apply its changes atomically and pass it to [`Client::acknowledge`].
@@ -137,30 +147,79 @@ impl Client {
         self.digests.get(&kind).copied()
     }
 
-    /// Begins a stream: subscribes to everything and reports the held versions, as far as the controller
-    /// accepts so many. An unfinished batch of an earlier stream is dropped.
-    pub fn connect(&mut self) -> Vec<DeltaDiscoveryRequest> {
+    /// Begins a stream: subscribes to everything and reports what is held. To a controller that compares
+    /// digests, by the digest of each type; to another one, by the versions, as far as it accepts so many. An
+    /// unfinished batch of an earlier stream is dropped.
+    pub fn connect(&mut self, known: Report) -> Vec<DeltaDiscoveryRequest> {
         self.arriving.clear();
         self.objects.clear();
-        self.unreported = self.beyond_report();
-        let requests = Kind::ALL.into_iter().map(|kind| DeltaDiscoveryRequest {
-            node: Some(Node {
-                id: self.node.clone(),
-                client_features: Features::all().names(),
-            }),
-            type_url: kind.type_url().to_owned(),
-            initial_resource_versions: self
-                .held
-                .iter()
-                .filter(|(key, _)| key.kind == kind && !self.unreported.contains(&kind))
-                .map(|(key, version)| {
-                    let version = version.map_or_else(String::new, |it| it.to_string());
-                    (key.key.to_string(), version)
-                })
-                .collect(),
-            ..DeltaDiscoveryRequest::default()
+        self.unreported = match known {
+            Report::Versions => self.beyond_report(),
+            Report::Digests => BTreeSet::new(),
+        };
+        let requests = Kind::ALL.into_iter().map(|kind| {
+            let request = DeltaDiscoveryRequest {
+                node: Some(Node {
+                    id: self.node.clone(),
+                    client_features: Features::all().names(),
+                }),
+                type_url: kind.type_url().to_owned(),
+                ..DeltaDiscoveryRequest::default()
+            };
+            let mut held = self.held_of(kind).peekable();
+            match known {
+                Report::Digests if held.peek().is_some() => DeltaDiscoveryRequest {
+                    initial_digest: Digest::of(held).to_string(),
+                    ..request
+                },
+                _ => DeltaDiscoveryRequest {
+                    initial_resource_versions: self.report(kind),
+                    ..request
+                },
+            }
         });
         requests.collect()
+    }
+
+    /// The answer to a controller that asks for the versions of a type, whose digest differs. `None` for other
+    /// responses.
+    pub fn report_versions(
+        &mut self,
+        response: &DeltaDiscoveryResponse,
+    ) -> Option<DeltaDiscoveryRequest> {
+        let kind = Kind::from_type_url(&response.type_url).filter(|_| response.report_versions)?;
+        if self.beyond_report().contains(&kind) {
+            self.unreported.insert(kind);
+        }
+        Some(DeltaDiscoveryRequest {
+            type_url: response.type_url.clone(),
+            response_nonce: response.nonce.clone(),
+            initial_resource_versions: self.report(kind),
+            ..DeltaDiscoveryRequest::default()
+        })
+    }
+
+    /// What is held of a type, by name.
+    fn held_of(&self, kind: Kind) -> impl Iterator<Item = (&str, Option<Version>)> {
+        let first = ResourceKey {
+            kind,
+            key: "".into(),
+        };
+        let held = self.held.range(first..);
+        let held = held.take_while(move |(key, _)| key.kind == kind);
+        held.map(|(key, version)| (&*key.key, *version))
+    }
+
+    /// The held versions of a type, unless there are too many.
+    fn report(&self, kind: Kind) -> BTreeMap<String, String> {
+        if self.unreported.contains(&kind) {
+            return BTreeMap::new();
+        }
+        let held = self.held_of(kind).map(|(name, version)| {
+            let version = version.map_or_else(String::new, |it| it.to_string());
+            (name.to_owned(), version)
+        });
+        held.collect()
     }
 
     /// The types whose versions would make the report too large.

@@ -7,6 +7,9 @@
 //! batch is in flight on a stream, so a slow proxy costs no memory: later changes accumulate into
 //! the next batch.
 //!
+//! A proxy that reconnects reports a digest of what it holds for each type, if the controller has the feature
+//! [`DIGESTS`]. Only where it differs, the controller asks for names and versions.
+//!
 //! Proxies of earlier releases have not all features of this one ([`Features`](crate::model::Features)). While
 //! a Gateway has such proxies, it has a view for each set of features, derived from the one for all.
 //!
@@ -29,6 +32,7 @@
 mod adapt;
 mod batch;
 mod client;
+mod digest;
 mod encoded;
 mod limits;
 mod objects;
@@ -39,8 +43,14 @@ mod unknown_types;
 mod view;
 mod views;
 
+/// The feature of controllers that compare digests, in the header field [`FEATURES_HEADER`] of their responses.
+pub const DIGESTS: &str = "digests";
+
+/// The header field with the features of a controller, separated by commas.
+pub const FEATURES_HEADER: &str = "gateway-features";
+
 pub use batch::Outgoing;
-pub use client::{Check, Client, ProtocolError, Received};
+pub use client::{Check, Client, ProtocolError, Received, Report};
 pub use encoded::{Encoded, InvalidVersion, Version};
 pub use refusal::Refusal;
 pub use session::{Acknowledged, Answered, Poll, ProxySession, UnknownType};

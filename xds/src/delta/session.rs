@@ -133,7 +133,7 @@ impl ProxySession {
         self.first_request.get_or_insert(now);
         self.subscriptions
             .entry(kind)
-            .and_modify(|subscription| subscription.change(&request))
+            .and_modify(|subscription| subscription.change(&mut request))
             .or_insert_with(|| Subscription::begin(kind, &mut request));
         Ok(self.answered(kind, &request))
     }
@@ -174,6 +174,13 @@ impl ProxySession {
             return Poll::Wait(Some(until));
         }
         let view = views.view_mut(&self.gateway, self.features);
+        let asked = self.compare_digests(view);
+        if !asked.is_empty() {
+            return Poll::Send(asked);
+        }
+        if self.subscriptions.values().any(Subscription::is_asked) {
+            return Poll::Wait(None);
+        }
         if self.cursor.is_some_and(|cursor| !view.covers(cursor)) {
             return Poll::Resynchronise;
         }
@@ -192,6 +199,21 @@ impl ProxySession {
             return Poll::Wait(None);
         }
         Poll::Send(responses)
+    }
+
+    /// Compares the digests that the proxy sent. Returns the questions for the versions of types whose digest
+    /// differs: nothing is sent until they are answered, since a batch has all types.
+    fn compare_digests(&mut self, view: &mut View) -> Vec<Outgoing> {
+        let (number, nonces) = (self.number, &mut self.nonces);
+        let mut questions = Vec::new();
+        for (kind, subscription) in &mut self.subscriptions {
+            let asked = subscription.compare_digest(view, || {
+                *nonces = nonces.saturating_add(1);
+                format!("{number}-{nonces}")
+            });
+            questions.extend(asked.map(|nonce| batch::question(*kind, nonce)));
+        }
+        questions
     }
 
     /// An empty response for each unknown type that is owed one. Each is a batch of its own, which nothing
@@ -314,10 +336,10 @@ impl ProxySession {
         )
     }
 
-    /// Whether a response is not acknowledged yet.
+    /// Whether a response is not acknowledged yet, or a question not answered.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.under_way.is_some()
+        self.under_way.is_some() || self.subscriptions.values().any(Subscription::is_asked)
     }
 
     /// Bytes kept of the proxy's requests: names subscribed to or owed, and reported versions.

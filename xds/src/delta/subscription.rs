@@ -17,12 +17,31 @@ pub(super) struct Subscription {
     kind: Kind,
     wildcard: bool,
     names: BTreeSet<Arc<str>>,
-    /// Set while everything is owed: the versions that the client holds, by name.
-    unsynced: Option<BTreeMap<String, String>>,
+    /// Set while everything is owed: what the client holds.
+    unsynced: Option<Held>,
     /// Names that are owed a response even without a change.
     owed: BTreeSet<Arc<str>>,
     /// Bytes of both sets of names, and of the versions that the client holds.
     kept_bytes: usize,
+}
+
+/// What a client holds when a stream begins.
+#[derive(Debug)]
+enum Held {
+    /// Versions by name.
+    Versions(BTreeMap<String, String>),
+    /// The digest of these, which was not compared yet.
+    Digest(String),
+    /// It was asked for its versions, by a response with this nonce.
+    Asked(String),
+    /// Everything in its current version.
+    All,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self::Versions(BTreeMap::new())
+    }
 }
 
 impl Subscription {
@@ -37,7 +56,10 @@ impl Subscription {
             wildcard,
             names: BTreeSet::new(),
             kept_bytes: version_bytes(&held),
-            unsynced: Some(held),
+            unsynced: Some(match &*request.initial_digest {
+                "" => Held::Versions(held),
+                digest => Held::Digest(digest.to_owned()),
+            }),
             owed: BTreeSet::new(),
         };
         for name in names.iter().filter(|name| *name != WILDCARD) {
@@ -55,9 +77,40 @@ impl Subscription {
         self.kept_bytes
     }
 
+    /// Compares the digest of a client, if it sent one, or asks it for its versions by a response with the nonce
+    /// that this returns.
+    pub(super) fn compare_digest(
+        &mut self,
+        view: &mut View,
+        next_nonce: impl FnOnce() -> String,
+    ) -> Option<String> {
+        let Some(Held::Digest(digest)) = &self.unsynced else {
+            return None;
+        };
+        if self.wildcard && self.names.is_empty() && view.digest(self.kind).is_written(digest) {
+            self.unsynced = Some(Held::All);
+            return None;
+        }
+        let nonce = next_nonce();
+        self.unsynced = Some(Held::Asked(nonce.clone()));
+        Some(nonce)
+    }
+
+    /// Whether the client was asked for its versions, and did not answer yet.
+    pub(super) fn is_asked(&self) -> bool {
+        matches!(self.unsynced, Some(Held::Asked(_)))
+    }
+
     /// Applies a later request. One without names changes nothing; held versions are only reported
-    /// at the beginning.
-    pub(super) fn change(&mut self, request: &DeltaDiscoveryRequest) {
+    /// at the beginning, or when they are asked for.
+    pub(super) fn change(&mut self, request: &mut DeltaDiscoveryRequest) {
+        if let Some(Held::Asked(nonce)) = &self.unsynced
+            && *nonce == request.response_nonce
+        {
+            let held = std::mem::take(&mut request.initial_resource_versions);
+            self.kept_bytes = self.kept_bytes.saturating_add(version_bytes(&held));
+            self.unsynced = Some(Held::Versions(held));
+        }
         for name in &request.resource_names_subscribe {
             if name == WILDCARD {
                 if !self.wildcard {
@@ -93,8 +146,11 @@ impl Subscription {
 
     /// Whether it covers all resources, for a client that holds nothing.
     pub(super) fn is_fresh(&self) -> bool {
-        let unsynced = self.unsynced.as_ref();
-        self.wildcard && self.owed.is_empty() && unsynced.is_some_and(BTreeMap::is_empty)
+        let holds_nothing = match &self.unsynced {
+            Some(Held::Versions(held)) => held.is_empty(),
+            _ => false,
+        };
+        self.wildcard && self.owed.is_empty() && holds_nothing
     }
 
     /// Whether everything is owed.
@@ -111,8 +167,10 @@ impl Subscription {
     pub(super) fn take(&mut self, view: &View, changed: &[Entry]) -> Vec<Entry> {
         let mut found: BTreeMap<Arc<str>, Option<Arc<Encoded>>> = BTreeMap::new();
         if let Some(held) = self.unsynced.take() {
-            self.kept_bytes = self.kept_bytes.saturating_sub(version_bytes(&held));
-            self.sync(view, &held, &mut found);
+            if let Held::Versions(held) = held {
+                self.kept_bytes = self.kept_bytes.saturating_sub(version_bytes(&held));
+                self.sync(view, &held, &mut found);
+            }
         } else {
             let own = changed.iter().filter(|(key, _)| key.kind == self.kind);
             let own = own.filter(|(key, _)| self.wants(&key.key));

@@ -8,6 +8,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
 use super::batch::{Batch, Entry};
+use super::digest::Digest;
 use super::encoded::Encoded;
 use super::limits::TOMBSTONES;
 use crate::model::{Kind, ResourceKey};
@@ -30,6 +31,8 @@ pub(super) struct View {
     batches: BTreeMap<u64, Arc<Batch>>,
     /// Number of batches built.
     batches_built: u64,
+    /// Digests of the current resources, by kind, as far as proxies have asked.
+    digests: BTreeMap<Kind, Digest>,
 }
 
 #[derive(Debug)]
@@ -71,6 +74,7 @@ impl View {
         }
         self.batches.clear();
         self.whole = Weak::new();
+        self.digests.remove(&key.kind);
         true
     }
 
@@ -98,6 +102,16 @@ impl View {
         let entries = self.entries.range(first..);
         let entries = entries.take_while(move |(key, _)| key.kind == kind);
         entries.filter_map(|(_, logged)| logged.value.as_ref())
+    }
+
+    /// The digest of the resources of a kind. Computed once for all proxies that reconnect.
+    pub(super) fn digest(&mut self, kind: Kind) -> &Digest {
+        if !self.digests.contains_key(&kind) {
+            let held = self.of_kind(kind);
+            let digest = Digest::of(held.map(|it| (&*it.key.key, Some(it.version))));
+            self.digests.insert(kind, digest);
+        }
+        self.digests.entry(kind).or_insert_with(|| Digest::of(std::iter::empty()))
     }
 
     /// The changes after a position in the log.

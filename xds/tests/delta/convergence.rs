@@ -150,7 +150,7 @@ proptest! {
         for (at, state) in states.iter().enumerate() {
             // Finally everything is sent again without errors.
             if reconnect[at] || at == last {
-                let mut requests = client.connect().into_iter();
+                let mut requests = client.connect(Report::Versions).into_iter();
                 let services = requests.find(|it| it.type_url == Kind::Service.type_url());
                 believed = services.expect("it subscribes").initial_resource_versions
                     .into_iter().collect();
@@ -164,7 +164,7 @@ proptest! {
                 if cut && response.system_version_info == "1/1/2" {
                     // The rest is lost with the stream.
                     client.receive(response).expect("it is a part");
-                    client.connect();
+                    client.connect(Report::Versions);
                     break;
                 }
                 if let Some(received) = client.receive(response).expect("it is a part") {
@@ -254,7 +254,7 @@ fn naive_parts(
 
 fn connect(client: &mut Client, views: &mut Views) -> ProxySession {
     let mut session = ProxySession::begin(views, gateway(), Features::all());
-    for request in client.connect() {
+    for request in client.connect(Report::Versions) {
         session.receive(request, Instant::now()).expect("our types");
     }
     session

@@ -32,8 +32,9 @@ pub(super) enum LinkEvent {
 }
 
 impl Link {
-    pub(super) fn connect(controller: Controller, first: Vec<DeltaDiscoveryRequest>) -> Self {
-        Self::Connecting(Box::pin(async move { controller.connect(first).await }))
+    /// Opens a stream without requests: the first ones depend on what the controller understands.
+    pub(super) fn connect(controller: Controller) -> Self {
+        Self::Connecting(Box::pin(async move { controller.connect(Vec::new()).await }))
     }
 
     /// Waits for the next event. Cancel safe.

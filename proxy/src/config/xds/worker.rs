@@ -163,11 +163,12 @@ impl Worker {
                 // The next stream reports rejected and incomplete resources again.
                 self.refused.clear();
                 self.shortage = None;
-                let first = self.client.connect();
-                self.link = Link::connect(self.controller.clone(), first);
+                self.link = Link::connect(self.controller.clone());
             }
             LinkEvent::Connected(stream) => {
+                let first = self.client.connect(stream.report());
                 self.link = Link::Connected(stream);
+                first.into_iter().for_each(|request| self.link.send(request));
                 self.state.change(|state| {
                     state.connected = true;
                     state.changed = Some(Instant::now());
@@ -218,6 +219,9 @@ impl Worker {
     }
 
     async fn receive(&mut self, response: DeltaDiscoveryResponse) {
+        if let Some(answer) = self.client.report_versions(&response) {
+            return self.link.send(answer);
+        }
         let begun = Instant::now();
         let without_room = Pattern::refused_for_room();
         let received = self.client.receive(response);

@@ -18,6 +18,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Uri};
 use tonic::{Request, Streaming};
+use xds::delta::{DIGESTS, FEATURES_HEADER, Report};
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 
 pub use self::error::{ConnectError, InvalidAddress, StreamError};
@@ -61,7 +62,8 @@ impl Controller {
         Ok(controller)
     }
 
-    /// Connects and opens a stream with these first requests.
+    /// Connects and opens a stream with these first requests: none, where they depend on what the controller
+    /// understands ([`Stream::report`]).
     ///
     /// # Errors
     ///
@@ -166,7 +168,15 @@ async fn begin(
     let codec = Prost::<DeltaDiscoveryRequest, DeltaDiscoveryResponse>::default();
     let response = grpc.streaming(request, method, codec).await;
     let response = response.map_err(|status| ConnectError::of_status(&status))?;
+    let features = response.metadata().get(FEATURES_HEADER);
+    let features = features.and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let has_digests = features.split(',').any(|it| it.trim() == DIGESTS);
     Ok(Stream {
+        report: if has_digests {
+            Report::Digests
+        } else {
+            Report::Versions
+        },
         requests,
         responses: response.into_inner(),
     })
@@ -175,12 +185,19 @@ async fn begin(
 /// A stream of a controller. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Stream {
+    report: Report,
     /// At most one request is queued for each response received.
     requests: UnboundedSender<DeltaDiscoveryRequest>,
     responses: Streaming<DeltaDiscoveryResponse>,
 }
 
 impl Stream {
+    /// How to report to this controller what a proxy holds.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.report
+    }
+
     /// Waits for the next response; `None` once the controller has ended the stream. Cancel-safe.
     ///
     /// # Errors
