@@ -46,9 +46,11 @@ impl Requests {
     /// Asks for a ConfigMap.
     pub(super) fn ask(&self, name: &ObjectName) {
         let mut all = self.wanted();
+        // While reads fail, no policy waits for the next attempt.
+        let is_failing = all.values().any(|wanted| wanted.is_tried);
         let wanted = all.entry(name.clone()).or_default();
         wanted.number += 1;
-        wanted.is_tried = false;
+        wanted.is_tried = is_failing;
         drop(all);
         self.0.asked.notify_one();
     }
