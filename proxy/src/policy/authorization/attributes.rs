@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::Authorization;
 use crate::policy::effective_fields::EffectiveFields;
+use crate::policy::networks::Networks;
 
 /// The claims of a token, as values of rules.
 #[derive(Debug)]
@@ -30,6 +31,9 @@ pub struct Attributes<'a> {
     claims: &'a CelMap<'static>,
     request: CelMap<'a>,
     client: CelMap<'a>,
+    address: IpAddr,
+    /// Searched as far as expressions are evaluated.
+    networks: &'a [(String, Networks)],
 }
 
 /// The request to authorize.
@@ -52,7 +56,7 @@ pub struct Subject<'a> {
 impl<'a> Attributes<'a> {
     /// Collects the variables that the rules of a policy read.
     #[must_use]
-    pub fn of(subject: Subject<'a>, policy: &Authorization) -> Self {
+    pub fn of(subject: Subject<'a>, policy: &'a Authorization) -> Self {
         let mut request = HashMap::new();
         let text = |text: &'a str| -> Box<dyn Val + 'a> { Box::new(CelString::from(text)) };
         for (name, value) in [
@@ -67,16 +71,13 @@ impl<'a> Attributes<'a> {
             request.insert(key("headers"), Box::new(headers));
         }
         let address: Box<dyn Val> = Box::new(CelString::from(subject.client.to_string()));
-        let mut client = HashMap::from([(key("address"), address)]);
-        for (field, networks) in &policy.networks {
-            let is_inside = CelBool::from(networks.contains(subject.client));
-            let field = CelMapKey::String(CelString::from(field.clone()));
-            client.insert(field, Box::new(is_inside));
-        }
+        let client = HashMap::from([(key("address"), address)]);
         Self {
             claims: subject.claims.map_or(&NONE, |claims| &claims.0),
             request: request.into(),
             client: client.into(),
+            address: subject.client,
+            networks: &policy.networks,
         }
     }
 }
@@ -87,9 +88,20 @@ impl VariableResolver for Attributes<'_> {
             "claims" => self.claims,
             "request" => &self.request,
             "client" => &self.client,
-            _ => return None,
+            _ => return self.network(variable),
         };
         Some(CowVal::Borrowed(value))
+    }
+}
+
+impl Attributes<'_> {
+    /// Whether the client's address is in the network of this variable.
+    fn network<'b>(&self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        let found = self
+            .networks
+            .binary_search_by(|(name, _)| name.as_str().cmp(variable));
+        let (_, network) = self.networks.get(found.ok()?)?;
+        Some(CowVal::owned(CelBool::from(network.contains(self.address))))
     }
 }
 

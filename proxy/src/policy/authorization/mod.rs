@@ -6,9 +6,11 @@
 
 mod attributes;
 
+use std::collections::BTreeMap;
+
 use cel::{Context, Value};
 use tracing::warn;
-use translate::expression::{Expression, environment, network_field};
+use translate::expression::{Expression, environment, network_variable};
 use xds::model::{AuthorizationPolicy, AuthorizationRule};
 
 use super::networks::Networks;
@@ -23,7 +25,7 @@ pub struct Authorization {
     deny: Vec<Rule>,
     allow: Vec<Rule>,
     reads_headers: bool,
-    /// The networks of `cidr()`, by the field that has the result.
+    /// The networks of `cidr()`, in the order of the variables that have the results.
     networks: Vec<(String, Networks)>,
 }
 
@@ -85,16 +87,13 @@ impl Authorization {
         let deny = rules("deny", &policy.deny)?;
         let allow = rules("allow", &policy.allow)?;
         let all = || deny.iter().chain(&allow).map(|rule| &rule.expression);
-        let mut networks: Vec<(String, Networks)> = Vec::new();
-        for network in all().flat_map(Expression::networks) {
-            let field = network_field(*network);
-            if networks.iter().all(|(known, _)| *known != field) {
-                networks.push((field, Networks::compile([network])));
-            }
-        }
+        let networks: BTreeMap<String, Networks> = all()
+            .flat_map(Expression::networks)
+            .map(|network| (network_variable(*network), Networks::compile([network])))
+            .collect();
         Ok(Self {
             reads_headers: all().any(Expression::reads_headers),
-            networks,
+            networks: networks.into_iter().collect(),
             deny,
             allow,
         })
