@@ -39,6 +39,8 @@ pub struct RejectedPolicy {
     pub restricts: Restrictions,
     /// Those of them that it names, if maybe with a typo; an unknown field is none.
     pub names: Restrictions,
+    /// Whether it has a field of an unknown name, which may restrict access in any way.
+    pub has_unknown: bool,
     /// Where it reads tokens from.
     pub token_sources: Vec<JwtFromSpec>,
     /// The last valid version, if one is known. It returns once the latest version restricts access no more

@@ -37,8 +37,8 @@ pub(crate) struct LoweredPolicy {
     pub(crate) lists: ReadLists,
 }
 
-/// Lowers the policy `name`, which has read the lists `before`. Access restrictions take effect even if the policy is rejected; one that is
-/// invalid refuses every request.
+/// Lowers the policy `name`, which has read the lists `before`. Access restrictions take effect even if the
+/// policy is rejected; one that is invalid refuses every request.
 pub(crate) fn lower(
     reader: &Reader<'_>,
     name: &ObjectName,
@@ -113,16 +113,16 @@ fn refusing(object: &TrafficPolicy, mut hidden: Vec<JwtSource>) -> PolicySpec {
 fn without_version(rejected: &RejectedPolicy) -> LoweredPolicy {
     let hidden = token_sources(&rejected.token_sources);
     let RejectedPolicy {
-        restricts, names, ..
+        restricts,
+        has_unknown,
+        ..
     } = rejected;
-    // A field of an unknown name may restrict connections.
-    let has_unknown = restricts.jwt && !names.jwt;
     let message = "no version of the policy is valid: until then every request of its targets gets \
                    status 503 (policy_invalid)";
     LoweredPolicy {
         spec: PolicySpec {
             is_invalid: true,
-            closes_connections: restricts.networks || has_unknown,
+            closes_connections: restricts.networks || *has_unknown,
             hidden,
             ..PolicySpec::default()
         },

@@ -50,7 +50,7 @@ pub(crate) struct ClaimedPolicy {
     pub(crate) lost: Vec<Problem>,
     /// That the settings are too large to be sent, so that the target refuses every request.
     pub(crate) too_large: Option<Problem>,
-    /// Whether these settings refuse every request, as those of an older policy do.
+    /// Whether these settings refuse every client that they are for, as those of an older policy do.
     pub(crate) is_closed_by_older: bool,
 }
 
@@ -147,33 +147,44 @@ pub(crate) fn assign_fields(
     let mut owners = HashMap::new();
     let mut settled: BTreeMap<ClaimRank, ClaimedPolicy> = BTreeMap::new();
     let mut is_closed = false;
+    let mut is_closed_for_connections = false;
     for (rank, spec) in claims {
         let (phase, _, name) = rank;
         let is_dispensable = match phase {
             Phase::Configured => false,
             Phase::Denied(restrictions) => {
                 let specs: Vec<&PolicySpec> = settled.values().map(|it| &*it.spec).collect();
-                has_restrictions(&specs, *restrictions)
+                has_restrictions(&specs, *restrictions, spec.closes_connections)
             }
         };
         if !is_dispensable {
             let mut left = leave(name, spec, &mut owners);
-            left.is_closed_by_older = is_closed && spec.is_invalid;
+            left.is_closed_by_older = is_closed
+                && spec.is_invalid
+                && (is_closed_for_connections || !spec.closes_connections);
             is_closed |= spec.is_invalid;
+            is_closed_for_connections |= spec.is_invalid && spec.closes_connections;
             settled.insert(rank.clone(), left);
         }
     }
     settled
 }
 
-/// Whether the policies of a target restrict access in all of these ways.
-fn has_restrictions(specs: &[&PolicySpec], wanted: Restrictions) -> bool {
+/// Whether the policies of a target restrict access in all of these ways, of connections too if they are to be
+/// closed. One that refuses every request restricts connections only if it says so.
+fn has_restrictions(specs: &[&PolicySpec], wanted: Restrictions, closes_connections: bool) -> bool {
+    let any = |has: fn(&PolicySpec) -> bool| specs.iter().any(|spec| has(spec));
+    let is_closed = any(|spec| spec.is_invalid);
+    let networks =
+        any(|spec| spec.networks.is_some() || spec.is_invalid && spec.closes_connections);
     let lacking = wanted.beyond(Restrictions {
-        jwt: specs.iter().any(|spec| spec.jwt.is_some()),
-        authorization: specs.iter().any(|spec| spec.authorization.is_some()),
-        networks: specs.iter().any(|spec| spec.networks.is_some()),
+        jwt: is_closed || any(|spec| spec.jwt.is_some()),
+        authorization: is_closed || any(|spec| spec.authorization.is_some()),
+        networks,
     });
-    specs.iter().any(|spec| spec.is_invalid) || !lacking.any()
+    // Closing connections too changes nothing for requests that are refused anyway.
+    let leaves_connections = is_closed && closes_connections && !networks;
+    !lacking.any() && !leaves_connections
 }
 
 fn leave<'a>(
@@ -252,7 +263,7 @@ pub(crate) fn refusing_at(target: &PolicyTarget, refusal: &Arc<PolicySpec>) -> A
 }
 
 /// Whether a target is a route of connections or datagrams.
-fn is_of_connections(target: &PolicyTarget) -> bool {
+pub(crate) fn is_of_connections(target: &PolicyTarget) -> bool {
     match target {
         PolicyTarget::Route { kind, .. } | PolicyTarget::Rule { kind, .. } => {
             ![api::HttpRoute::KIND, api::GrpcRoute::KIND].contains(&&**kind)

@@ -53,6 +53,7 @@ impl Admissible for TrafficPolicy {
             jwt: spec.is_none_or(|spec| may_have(spec, JWT, true)),
             ..names
         };
+        let has_unknown = spec.is_none_or(|spec| spec.keys().any(|name| is_unknown(name)));
         restricts.any().then(|| Self {
             metadata: presumed_metadata(name, written),
             spec: TrafficPolicySpec {
@@ -62,6 +63,7 @@ impl Admissible for TrafficPolicy {
             standing: PolicyStanding::Rejected(RejectedPolicy {
                 restricts,
                 names,
+                has_unknown,
                 token_sources: spec.map(presumed_token_sources).unwrap_or_default(),
                 last_valid: None,
             }),
@@ -79,6 +81,7 @@ impl Admissible for TrafficPolicy {
             standing: PolicyStanding::Rejected(RejectedPolicy {
                 restricts,
                 names: restricts,
+                has_unknown: matches!(&self.standing, PolicyStanding::Rejected(it) if it.has_unknown),
                 token_sources: self.token_sources(),
                 last_valid: None,
             }),
@@ -197,6 +200,7 @@ impl TrafficPolicy {
             standing: PolicyStanding::Rejected(RejectedPolicy {
                 restricts: later.restricts.and(self.restrictions()),
                 names: later.names,
+                has_unknown: later.has_unknown,
                 token_sources,
                 last_valid: Some(Arc::new(self)),
             }),
@@ -219,6 +223,11 @@ fn may_mean(name: &str, field: &str, or_unknown: bool) -> bool {
         .flat_map(|fields| fields.keys().map(String::as_str))
         .collect();
     suggest::nearest(name, known).map_or(or_unknown, |meant| meant == field)
+}
+
+/// Whether a name is close to that of no field.
+fn is_unknown(name: &str) -> bool {
+    may_mean(name, JWT, true) && !may_mean(name, JWT, false)
 }
 
 const JWT: &str = "jwt";

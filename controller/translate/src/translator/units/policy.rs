@@ -17,7 +17,7 @@ use crate::problem::Problem;
 use crate::reader::Fact;
 use crate::resolve::policy::{
     ClaimRank, PRESUMED_UNTIL_THEN, Phase, REFUSED_UNTIL_THEN, TargetedPolicy, apply_to_target,
-    refusing_at,
+    is_of_connections, refusing_at,
 };
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
@@ -96,6 +96,7 @@ impl Unit for PolicyUnit {
         let refusal = Arc::new(lowered.spec.refusing_all());
         refuse_whole_targets(&mut targets, &mut all_refused, &refusal);
         denied.retain(|target| !all_refused.contains(target) && !is_among(target, &targets));
+        denied.retain(|target| refusal.closes_connections || !is_of_connections(target));
         Some(ResolvedPolicy {
             created: object.metadata.created(),
             generation: object.metadata.generation(),

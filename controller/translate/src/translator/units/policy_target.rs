@@ -111,7 +111,7 @@ pub(super) fn refused(
     Some(Refused::Presumed(named))
 }
 
-/// Everything in a namespace that a request policy can target.
+/// Everything in a namespace that a policy can target.
 pub(super) fn all_in(reader: &UnitReader<'_>, namespace: &str) -> Vec<PolicyTarget> {
     let namespace: Arc<str> = namespace.into();
     reader.depend_on(Fact::OursIn(Arc::clone(&namespace)));

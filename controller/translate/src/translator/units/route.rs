@@ -107,6 +107,7 @@ impl Unit for RouteUnit {
         for gateway in expressions.replace(claims_of(old), claims_of(new)) {
             changes.run(ExpressionsUnit(gateway));
         }
+        changes.ours(kind, name, (old.is_some(), new.is_some()));
         let table = match self.0.kind {
             RouteKind::Http => &mut changes.claims.http_routes,
             RouteKind::Grpc => &mut changes.claims.grpc_routes,
@@ -116,7 +117,6 @@ impl Unit for RouteUnit {
         for listener in listeners {
             changes.run(RouteConflictsUnit(listener));
         }
-        changes.ours(kind, name, (old.is_some(), new.is_some()));
     }
 
     fn is_alive(&self, state: &State) -> bool {

@@ -52,11 +52,7 @@ fn the_same_rejected_version_again_changes_nothing() {
     assert!(refuses(&configuration, &["b", "a"]));
     let before = in_force(&configuration);
     let another = policy("x", OPEN).replace("name: p}", "name: another}");
-    for text in [
-        format!("# A comment.\n{rejected}"),
-        rejected.clone(),
-        format!("{rejected}  newer: 1\n"),
-    ] {
+    for text in [format!("# A comment.\n{rejected}"), rejected.clone()] {
         let reload = load(&mut configuration, &[("a.yaml", &text)]);
         assert!(refuses(&configuration, &["b", "a"]), "{text}");
         assert_eq!(reload.events, [], "{text}");
@@ -69,6 +65,14 @@ fn the_same_rejected_version_again_changes_nothing() {
         panic!("{:?}", reload.events);
     };
     assert_eq!(&*object.metadata().name.name, "another");
+    // A field of an unknown name may restrict connections too.
+    let newer = format!("{rejected}  newer: 1\n");
+    assert!(load(&mut configuration, &[("a.yaml", &newer)]).changed());
+    let stands_in = |policy: &Arc<TrafficPolicy>| match &policy.standing {
+        PolicyStanding::Rejected(rejected) => rejected.has_unknown,
+        _ => false,
+    };
+    assert!(in_force(&configuration).iter().all(stands_in));
 }
 
 /// The namespace was closed by the second arrival.
