@@ -10,7 +10,7 @@ use std::sync::Arc;
 use criterion::{Criterion, criterion_group, criterion_main};
 use proxy::http::head::{Field, Fields, Span};
 use proxy::http::known::KnownHeader;
-use proxy::policy::authorization::{Attributes, Authorization, Subject};
+use proxy::policy::authorization::{Authorization, Subject};
 use proxy::policy::effective_fields::EffectiveFields;
 use proxy::policy::forwarded::HeaderTrust;
 use proxy::policy::jwt::{
@@ -183,7 +183,7 @@ fn authorization(criterion: &mut Criterion) {
                     client: IpAddr::V4(Ipv4Addr::LOCALHOST),
                     claims: sender.claims(),
                 };
-                let attributes = Attributes::of(black_box(subject), &policy);
+                let attributes = policy.attributes(black_box(subject));
                 assert_eq!(policy.evaluate(&attributes).result, Ok(()));
             });
         });

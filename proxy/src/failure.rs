@@ -227,6 +227,7 @@ failures! {
     NoToken           401 Unauthenticated Client Keep Never "no_token" "a token is needed";
     Unauthenticated   401 Unauthenticated Client Keep Never "unauthenticated" "a valid token is required";
     PolicyInvalid     503 Unavailable Internal Keep Never "policy_invalid" "a policy that protects this is invalid";
+    RateLimited       429 ResourceExhausted Client Keep Never "rate_limited" "too many requests";
     Forbidden         403 PermissionDenied Client Keep Never "forbidden" "this request is not allowed";
     ListMissing       503 Unavailable Internal Keep Never "list_missing" "a list that protects this is missing";
     NoTokenKeys       503 Unavailable Internal Keep Never "no_token_keys" "tokens cannot be verified at the moment";
@@ -349,6 +350,8 @@ mod tests {
     fn grpc_statuses_correspond_to_http_statuses() {
         for kind in FailureKind::ALL {
             let expected = match kind.status() {
+                // A client's own limit, which it can tell from an overloaded service.
+                _ if matches!(kind, FailureKind::RateLimited) => GrpcStatus::ResourceExhausted,
                 400 | 500 => GrpcStatus::Internal,
                 401 => GrpcStatus::Unauthenticated,
                 403 => GrpcStatus::PermissionDenied,

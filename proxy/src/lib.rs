@@ -54,6 +54,7 @@
 //! |---|---|---|
 //! | normalise | normalises host and path, for routing and for the backend | [`policy::normalise`] |
 //! | select | selects the listener by host, then the rule | [`route`] |
+//! | limit rate | counts the request, before and after its sender is known | [`policy::rate_limit`] |
 //! | authenticate | verifies the token, if a policy requires one | [`policy::jwt`] |
 //! | authorize | evaluates authorization rules, and calls external authorization servers | [`policy::authorization`], [`policy::external_auth`] |
 //! | answer | responds with redirects and CORS preflights, which need no backend | [`policy`] |

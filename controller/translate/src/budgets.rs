@@ -136,8 +136,8 @@ budgets! {
         unit: Unit::Count,
         default: 16_384,
         cap: 16_384,
-        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization` or `networks` refuse every \
-                    request of their targets (503)",
+        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks` or `rateLimit` \
+                    refuse every request of their targets (503)",
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "a policy for each of 5 000 routes, three times over; each is a resource of its own at every proxy",
@@ -149,8 +149,8 @@ budgets! {
         unit: Unit::Bytes,
         default: 32 * MIB,
         cap: 32 * MIB,
-        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization` or `networks` refuse every \
-                    request of their targets (503)",
+        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks` or `rateLimit` \
+                    refuse every request of their targets (503)",
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "half of what routes have; a policy takes some 300 bytes, and 2 KiB with keys of its own",
@@ -178,6 +178,32 @@ budgets! {
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "a proxy needs twice as much while all of them change",
+    };
+    /// Rules of rate limits of a Gateway.
+    GatewayRateRules = Definition {
+        name: "gateway_rate_rules",
+        counts: "rules of rate limits at a Gateway, each for each target of its policy",
+        unit: Unit::Count,
+        default: 8192,
+        cap: 8192,
+        condition: "newest policies `Accepted=False`; they refuse every request of their targets (503)",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "a rule for each of 5 000 routes; those without room for more than 1024 keys take 64 MiB in a proxy, \
+              and each has counters of every shard",
+    };
+    /// Bytes of the keys of rate limits of a Gateway.
+    GatewayRateTables = Definition {
+        name: "gateway_rate_table_bytes",
+        counts: "bytes of the keys of these rules, 8 for each of `maxKeys`, rounded up to a power of two",
+        unit: Unit::Bytes,
+        default: 64 * MIB,
+        cap: 64 * MIB,
+        condition: "newest policies `Programmed=True, PartiallyProgrammed`; their rules keep 1024 keys there",
+        reason: None,
+        raised_by: "nobody",
+        why: "128 rules of 65 536 keys, or two of 4 194 304; with the 1024 keys of those without room, a proxy has \
+              at most 128 MiB of keys, which it uses as they come",
     };
     /// Backends of a Gateway.
     GatewayBackends = Definition {
@@ -275,8 +301,8 @@ budgets! {
         unit: Unit::Bytes,
         default: 5 * MIB / 4,
         cap: 5 * MIB / 4,
-        condition: "its previous version serves, but a TrafficPolicy with `jwt`, `authorization` or `networks` \
-                    refuses every request of its target (503); object `Accepted=False`",
+        condition: "its previous version serves, but a TrafficPolicy with `jwt`, `authorization`, `networks` or \
+                    `rateLimit` refuses every request of its target (503); object `Accepted=False`",
         reason: Some(Reason::UnsupportedValue),
         raised_by: "nobody",
         why: "about the limit of an object in etcd, and 64 Ki networks of single IPv6 addresses; a response carries \

@@ -73,6 +73,7 @@ pub enum InvalidExpression {
 pub struct Expression {
     /// With [`network_field`] in the place of `cidr()`.
     condition: IdedExpr,
+    reads_claims: bool,
     reads_headers: bool,
     networks: Vec<(IpAddr, u8)>,
     warnings: Vec<String>,
@@ -99,6 +100,7 @@ impl Expression {
             return Err(InvalidExpression::NoCondition);
         }
         let Check {
+            reads_claims,
             reads_headers,
             networks,
             warnings,
@@ -110,6 +112,7 @@ impl Expression {
         }
         Ok(Self {
             condition,
+            reads_claims,
             reads_headers,
             networks,
             warnings,
@@ -138,6 +141,12 @@ impl Expression {
         &self.warnings
     }
 
+    /// Whether it reads claims of the token.
+    #[must_use]
+    pub fn reads_claims(&self) -> bool {
+        self.reads_claims
+    }
+
     /// Whether it reads headers.
     #[must_use]
     pub fn reads_headers(&self) -> bool {
@@ -162,6 +171,7 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 #[derive(Default)]
 struct Check<'a> {
     within: Option<&'a ComprehensionExpr>,
+    reads_claims: bool,
     reads_headers: bool,
     networks: Vec<(IpAddr, u8)>,
     warnings: Vec<String>,
@@ -188,9 +198,11 @@ impl<'a> Check<'a> {
         expressions.iter().try_for_each(|it| self.expression(it))
     }
 
-    fn name(&self, name: &str) -> Checked {
+    fn name(&mut self, name: &str) -> Checked {
         let is_of_loop = |it: &ComprehensionExpr| it.iter_var == name || it.accu_var == name;
-        let known = name == "claims" || self.within.is_some_and(is_of_loop);
+        let is_of_loop = self.within.is_some_and(is_of_loop);
+        self.reads_claims |= name == "claims";
+        let known = name == "claims" || is_of_loop;
         known
             .then_some(())
             .ok_or_else(|| InvalidExpression::Unknown(name.to_owned()))
@@ -324,6 +336,7 @@ mod tests {
         ] {
             let expression = Expression::parse(text).unwrap_or_else(|why| panic!("{text}: {why}"));
             assert_eq!(expression.reads_headers(), reads_headers, "{text}");
+            assert_eq!(expression.reads_claims(), text.contains("claims"), "{text}");
         }
     }
 

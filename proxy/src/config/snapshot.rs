@@ -26,6 +26,7 @@ use crate::policy::credentials::Credentials;
 use crate::policy::forwarded::TrustedHops;
 use crate::policy::jwt::Authenticator;
 use crate::policy::proxy_protocol::{Acceptance, Version};
+use crate::policy::rate_limit::{RateLimits, RuleCounter};
 use crate::route::{HostIndex, Router};
 use crate::tls::{ServerTls, UpstreamTls};
 
@@ -44,6 +45,8 @@ pub struct Snapshot {
     pub credentials: Arc<Credentials>,
     /// Connections of one shard to all of them, at most.
     pub upstream_connections_per_shard: u32,
+    /// What rules of rate limits have counted, for metrics.
+    pub rate_limits: Arc<[Arc<RuleCounter>]>,
     /// Where shards report what they hold of it.
     pub(crate) held: HeldQueue,
 }
@@ -224,6 +227,8 @@ pub struct Rule {
     pub authorization: Option<Arc<Authorization>>,
     /// Networks of clients, each of which has to accept a request.
     pub networks: Box<[Arc<ClientNetworks>]>,
+    /// Rate limits; `None` without.
+    pub rate_limits: Option<Box<RateLimits>>,
     /// What invalid policies mean for its requests; `None` without.
     pub invalid_policies: Option<Box<InvalidPolicies>>,
     /// Authorization servers that are called for each request.

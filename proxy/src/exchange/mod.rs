@@ -10,6 +10,7 @@ mod key_waits;
 pub(crate) mod local_response;
 mod outgoing;
 mod proxy;
+mod rate_limited;
 mod record;
 pub(crate) mod scratch;
 mod selected;
@@ -36,6 +37,7 @@ use crate::upstream::picker::Pick;
 pub(crate) use self::client::Client;
 use self::feed::Feed;
 pub(crate) use self::proxy::Proxy;
+pub(crate) use self::rate_limited::RateLimited;
 pub(crate) use self::record::RequestRecord;
 use self::scratch::{Received, RequestBuffers};
 pub(crate) use self::selected::{Destination, Matched, PinnedSession};
@@ -72,6 +74,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) principal: Option<Principal<'a>>,
     /// The decision of authorization servers; boxed, since most requests have none.
     pub(crate) server_decision: Option<Box<ServerDecision>>,
+    /// What rate limits tell the client; boxed, since most requests have none.
+    pub(crate) rate_limited: Option<Box<RateLimited>>,
     /// The facts about the request so far, for counters and the log.
     pub(crate) record: RequestRecord<'a>,
 }
@@ -150,6 +154,7 @@ impl<'a> Exchange<'a> {
             picked: None,
             principal: None,
             server_decision: None,
+            rate_limited: None,
             record: RequestRecord::begin(received),
         }
     }

@@ -7,7 +7,7 @@ use crate::channel::Channel;
 use crate::channel::relay::{OutgoingFraming, ReadMode, Relay, RelayError, Side, Transferred};
 use crate::exchange::NextStep;
 use crate::exchange::scratch::Received;
-use crate::exchange::{ConnectionOutcome, RequestRecord};
+use crate::exchange::{ConnectionOutcome, RateLimited, RequestRecord};
 use crate::failure::{Failure, FailureKind};
 use crate::http::grpc;
 use crate::http::h1::body::BodyDecoder;
@@ -78,6 +78,8 @@ pub(crate) struct ResponseSide<'e, 'x> {
     pub(crate) received: &'e Received,
     /// The endpoint picker, if it processes responses.
     pub(crate) picked: Option<&'e mut Pick<'x>>,
+    /// What rate limits tell the client.
+    pub(crate) rate_limited: Option<&'e RateLimited>,
     /// The changes of the response head by authorization servers.
     pub(crate) granted: Option<&'e HeaderMutation>,
     /// All changes of the response head, of the picker too.
@@ -354,6 +356,10 @@ impl Attempt<'_> {
             side.lines.extend_from_slice(edits.appended());
         }
         side.lines.extend_from_slice(side.changed.lines());
+        let limited = side.rate_limited;
+        if let Some(limited) = limited {
+            limited.write_fields(side.lines);
+        }
         side.out.clear();
         let changed = &side.changed;
         let response = DownstreamResponse {
@@ -369,6 +375,7 @@ impl Attempt<'_> {
             edits.is_some_and(|edits| edits.drops(name))
                 || (cors.is_some() && Cors::drops(name))
                 || changed.drops(name)
+                || limited.is_some_and(|it| it.has(name))
                 || (switched_in_h2 && name.eq_ignore_ascii_case(websocket::ACCEPT))
         };
         match side.client.stream.as_h2() {

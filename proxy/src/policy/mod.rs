@@ -32,6 +32,7 @@ pub mod networks;
 pub mod normalise;
 pub mod path_edit;
 pub mod proxy_protocol;
+pub mod rate_limit;
 pub mod redirect;
 pub mod request_id;
 pub mod rewrite;

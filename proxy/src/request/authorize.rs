@@ -2,7 +2,7 @@
 
 use crate::exchange::{Exchange, Matched};
 use crate::failure::{Failure, FailureKind};
-use crate::policy::authorization::{Attributes, Subject};
+use crate::policy::authorization::Subject;
 use crate::policy::jwt::Principal;
 
 impl<'a> Exchange<'a> {
@@ -49,7 +49,7 @@ impl<'a> Exchange<'a> {
             client: self.bind.trust.client(&self.client.hop, fields, bytes),
             claims: self.principal.as_ref().and_then(Principal::claims),
         };
-        let attributes = Attributes::of(subject, policy);
+        let attributes = policy.attributes(subject);
         let verdict = policy.evaluate(&attributes);
         self.shard.counters.authorizations.count(verdict.result);
         if let Some(trace) = &self.record.trace {

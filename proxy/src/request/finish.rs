@@ -60,6 +60,12 @@ impl Exchange<'_> {
         if let Some(challenge) = jwt.and_then(|policy| policy.challenge(kind)) {
             lines.extend_from_slice(challenge);
         }
+        let limited = self.rate_limited.as_deref();
+        let limited = limited.filter(|_| kind == FailureKind::RateLimited);
+        if let Some(limited) = limited {
+            limited.write_refusal(lines);
+        }
+        let code = limited.map_or(kind.status(), |it| it.status.code());
         if kind.retry_after() {
             lines.extend_from_slice(b"Retry-After: ");
             let seconds = RETRY_AFTER.as_secs();
@@ -72,7 +78,7 @@ impl Exchange<'_> {
         if self.record.is_grpc {
             self.write_grpc_failure(kind.grpc_status(), kind);
         }
-        let status = StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::BAD_GATEWAY);
+        let status = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY);
         // gRPC errors go into the trailers of a trailers-only response.
         let (status, text) = if self.record.is_grpc {
             (StatusCode::OK, b"".as_slice())

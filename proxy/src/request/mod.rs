@@ -5,6 +5,7 @@ mod authorize;
 mod body;
 mod external_auth;
 mod finish;
+mod limit_rate;
 mod local_response;
 mod mirror;
 mod networks;
@@ -23,6 +24,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::forward;
 use crate::memory::Buffer;
 use crate::policy::normalise::Target;
+use crate::policy::rate_limit::Moment;
 
 /// Serves the request whose head is in `scratch`.
 pub(crate) async fn handle(
@@ -102,8 +104,10 @@ async fn serve<'a>(
     let matched = exchange.select_rule(listener, host, target)?;
     exchange.refuse_by_invalid_policy(&matched)?;
     exchange.check_networks(&matched)?;
+    exchange.limit_rate(&matched, host, Moment::Early)?;
     exchange.authenticate(&matched).await?;
     exchange.authorize(&matched, host)?;
+    exchange.limit_rate(&matched, host, Moment::Late)?;
     exchange.authorize_by_rule_servers(&matched).await?;
     if let Some(outcome) = exchange.answer_by_rule(&matched).await? {
         return Ok(outcome);

@@ -14,6 +14,7 @@ use crate::policy::client_networks::Outside;
 use crate::policy::compiled::BackendPolicy;
 use crate::policy::external_auth::{self, MissingVerdict};
 use crate::policy::jwt::{AuthenticatedBy, Refusal};
+use crate::policy::rate_limit::Counted;
 
 /// The effect of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,7 @@ impl Tracer {
             (NETWORKS, !rule.networks.is_empty()),
             (JWT, rule.jwt.is_some()),
             (AUTHORIZATION, rule.authorization.is_some()),
+            (RATE_LIMIT, rule.rate_limits.is_some()),
             (EXTERNAL_AUTH, has_external_auth),
             ("cors", cors || filters().any(|it| it.cors.is_some())),
             (
@@ -148,6 +150,29 @@ impl Tracer {
         self.take_unreported(AUTHORIZATION);
         let message = Message::AuthorizationResult {
             by: AUTHORIZATION.to_owned(),
+            allowed,
+            detail,
+        };
+        self.emit(severity, message);
+    }
+
+    /// What the rules of rate limits said at one moment.
+    #[cold]
+    pub(crate) fn rate_limit(&self, counted: &Counted<'_>) {
+        let mut detail = String::new();
+        for (rule, what) in &counted.explanations {
+            let separator = if detail.is_empty() { "" } else { "; " };
+            let _ = write!(detail, "{separator}`{rule}` {what}");
+        }
+        self.take_unreported(RATE_LIMIT);
+        let allowed = counted.refusal.is_none();
+        let severity = if allowed {
+            Severity::Success
+        } else {
+            Severity::Error
+        };
+        let message = Message::AuthorizationResult {
+            by: RATE_LIMIT.to_owned(),
             allowed,
             detail,
         };
@@ -272,6 +297,7 @@ const NETWORKS: &str = "networks";
 const JWT: &str = "jwt";
 const AUTHORIZATION: &str = "authorization";
 const EXTERNAL_AUTH: &str = "externalAuth";
+const RATE_LIMIT: &str = "rateLimit";
 const REQUEST_TIMEOUT: &str = "requestTimeout";
 const BACKEND_TIMEOUT: &str = "backendRequestTimeout";
 const RETRY: &str = "retry";

@@ -76,6 +76,7 @@ mod policy_invalid;
 mod program_log;
 mod proxy_protocol;
 mod proxy_protocol_out;
+mod rate_limit;
 mod reload;
 mod repeated_call_timeout;
 mod request_limits;

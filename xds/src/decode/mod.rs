@@ -29,6 +29,7 @@ mod matching;
 mod networks;
 mod policy;
 mod problem;
+mod rate_limit;
 mod route;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use super::authorization::authorization;
 use super::field_path::{FieldPath, Findings};
 use super::jwt::{jwt_policy, source};
 use super::networks::network_policy;
+use super::rate_limit::rate_limit;
 use super::tls::certificate;
 use super::value::{
     at_most, choice, duration, feature, network, non_zero, object_name, positive_duration,
@@ -24,6 +25,7 @@ use crate::model::{
 use crate::proto::{self, policy_target, trust};
 
 pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Policy> {
+    let message = without_substitutes(message);
     let key = at.parsed("key", &message.key, PolicyKey::parse);
     let target = at.required("target", message.target, target);
     let access_log = at.optional("access_log", message.access_log, access_log);
@@ -37,18 +39,10 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
         retry_constraint,
     );
     let ejection = at.optional("ejection", message.ejection, ejection);
-    // Those of an invalid policy are for proxies that do not know `invalid`.
-    let is_invalid = message.invalid;
-    let jwt = message.jwt.filter(|_| !is_invalid);
-    let jwt = at.optional("jwt", jwt, jwt_policy);
-    let networks = message.networks.filter(|_| !is_invalid);
-    let rules = match &networks {
-        Some(_) => message.authorization_with_networks,
-        None => message.authorization,
-    };
-    let rules = rules.filter(|_| !is_invalid);
-    let authorization = at.optional("authorization", rules, authorization);
-    let networks = at.optional("networks", networks, network_policy);
+    let jwt = at.optional("jwt", message.jwt, jwt_policy);
+    let authorization = at.optional("authorization", message.authorization, authorization);
+    let networks = at.optional("networks", message.networks, network_policy);
+    let rate_limit = at.optional("rate_limit", message.rate_limit, rate_limit);
     let hidden = at.list("hidden", message.hidden, source);
     let features = at.list("features", message.features, feature);
     let client_certificate = at.optional(
@@ -71,8 +65,9 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
         jwt: jwt?,
         authorization: authorization?,
         networks: networks?,
+        rate_limit: rate_limit?,
         client_certificate: client_certificate?,
-        is_invalid,
+        is_invalid: message.invalid,
         closes_connections: message.invalid_for_connections,
         hidden: hidden?,
     };
@@ -82,6 +77,30 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
         target: target?,
         spec,
     })
+}
+
+/// The message without what is in it for proxies that do not know `invalid`, `networks` or `rate_limit`.
+fn without_substitutes(message: proto::Policy) -> proto::Policy {
+    if message.invalid {
+        return proto::Policy {
+            jwt: None,
+            authorization: None,
+            networks: None,
+            rate_limit: None,
+            ..message
+        };
+    }
+    let authorization = match (&message.rate_limit, &message.networks) {
+        (Some(_), _) => message.authorization_with_rate_limit,
+        (None, Some(_)) => message.authorization_with_networks,
+        (None, None) => message.authorization,
+    };
+    proto::Policy {
+        authorization,
+        authorization_with_networks: None,
+        authorization_with_rate_limit: None,
+        ..message
+    }
 }
 
 /// The policy that refuses every request of a target, in the place of one that cannot be decoded. `None` if
@@ -97,7 +116,8 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
     let is_restricting = message.invalid
         || message.jwt.is_some()
         || message.authorization.is_some()
-        || message.networks.is_some();
+        || message.networks.is_some()
+        || message.rate_limit.is_some();
     if is_known && !is_restricting {
         return None;
     }

@@ -11,6 +11,7 @@ mod jwt;
 mod matching;
 mod networks;
 mod policy;
+mod rate_limit;
 mod route;
 mod tls;
 mod value;

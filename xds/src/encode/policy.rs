@@ -33,9 +33,14 @@ impl From<&Policy> for proto::Policy {
             hidden: list(&spec.hidden),
             networks: spec.networks.as_ref().map(Into::into),
             authorization_with_networks: spec
+                .networks
+                .as_ref()
+                .and_then(|_| authorization_without_rate_limit(spec)),
+            rate_limit: spec.rate_limit.as_ref().map(Into::into),
+            authorization_with_rate_limit: spec
                 .authorization
                 .as_ref()
-                .filter(|_| spec.networks.is_some())
+                .filter(|_| spec.rate_limit.is_some())
                 .map(Into::into),
             features: spec.needs().names(),
         }
@@ -48,13 +53,12 @@ fn restrictions(
     spec: &PolicySpec,
 ) -> (Option<proto::JwtPolicy>, Option<proto::AuthorizationPolicy>) {
     if !spec.is_invalid {
-        // One with networks is closed for proxies that do not know those: see `authorization_with_networks`.
-        let closed = spec
-            .networks
-            .as_ref()
-            .map(|_| AuthorizationPolicy::deny_all());
-        let authorization = closed.as_ref().or(spec.authorization.as_ref());
-        let authorization = authorization.map(Into::into);
+        // One with networks or rate limits is closed for proxies that do not know those, which would ignore
+        // them: see `authorization_with_networks` and `authorization_with_rate_limit`.
+        let authorization = match &spec.networks {
+            Some(_) => Some((&AuthorizationPolicy::deny_all()).into()),
+            None => authorization_without_rate_limit(spec),
+        };
         return (spec.jwt.as_ref().map(Into::into), authorization);
     }
     let jwt = JwtPolicy {
@@ -64,6 +68,17 @@ fn restrictions(
     };
     let authorization = AuthorizationPolicy::deny_all();
     (Some((&jwt).into()), Some((&authorization).into()))
+}
+
+/// The authorization of a policy for proxies that do not know rate limits: they refuse every request of one
+/// that has any.
+fn authorization_without_rate_limit(spec: &PolicySpec) -> Option<proto::AuthorizationPolicy> {
+    let closed = spec
+        .rate_limit
+        .as_ref()
+        .map(|_| AuthorizationPolicy::deny_all());
+    let authorization = closed.as_ref().or(spec.authorization.as_ref());
+    authorization.map(Into::into)
 }
 
 impl From<&PolicyTarget> for proto::PolicyTarget {

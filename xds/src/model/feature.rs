@@ -46,6 +46,8 @@ features! {
     SharedRules "shared-rules";
     /// Networks of clients.
     Networks "networks";
+    /// Rate limits of a policy.
+    RateLimit "rate-limit";
 }
 
 impl Feature {
@@ -151,13 +153,17 @@ impl PolicySpec {
             jwt: _,
             authorization: _,
             networks,
+            rate_limit,
             client_certificate: _,
             is_invalid: _,
             closes_connections,
             hidden: _,
         } = self;
         // One row for each field that restricts access: `(Feature::Field, field.is_some())`.
-        Features::in_use([(Feature::Networks, networks.is_some() || *closes_connections)])
+        Features::in_use([
+            (Feature::Networks, networks.is_some() || *closes_connections),
+            (Feature::RateLimit, rate_limit.is_some()),
+        ])
     }
 }
 

@@ -23,6 +23,7 @@ mod matching;
 mod networks;
 mod pattern;
 mod policy;
+mod rate_limit;
 mod resource;
 mod resources;
 mod route;
@@ -68,6 +69,10 @@ pub use policy::{
     AccessLog, AccessLogFilter, Ejection, EscapedSlash, LogFormat, PathOptions, Policy, PolicySpec,
     PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate,
     Trust,
+};
+pub use rate_limit::{
+    Rate, RateError, RateLimitHeaders, RateLimitKey, RateLimitPolicy, RateLimitRule,
+    RateLimitStatus, RatePeriod,
 };
 pub use resource::{Kind, Resource};
 pub use resources::{Keyed, Resources};

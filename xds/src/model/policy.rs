@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::{
     AuthorizationPolicy, BackendKey, Certificate, JwtPolicy, JwtSource, Limits, ListenerKey,
-    NetworkPolicy, ObjectName, PolicyKey, ServiceKey, json,
+    NetworkPolicy, ObjectName, PolicyKey, RateLimitPolicy, ServiceKey, json,
 };
 
 /// The settings of one policy object for one target. Conflicts are already resolved: of two
@@ -119,6 +119,9 @@ pub struct PolicySpec {
     /// The networks of clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub networks: Option<NetworkPolicy>,
+    /// How many requests pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimitPolicy>,
     /// The client certificate of a Gateway for backends that request one (`spec.tls.backend`), or for
     /// one backend. Two Gateways share connections to a backend only if it is the same.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -149,6 +152,7 @@ impl PolicySpec {
             || self.jwt.is_some()
             || self.authorization.is_some()
             || self.networks.is_some()
+            || self.rate_limit.is_some()
     }
 
     /// The settings that refuse every request, in the place of these: nothing but where tokens are, for

@@ -7,6 +7,7 @@ mod endpoint;
 mod filter;
 mod jwt;
 mod policy;
+mod rate_limit;
 mod route;
 mod tls;
 mod value;

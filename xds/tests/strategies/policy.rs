@@ -8,12 +8,13 @@ use proptest::{collection::vec, option};
 use xds::model::{
     AccessLog, AccessLogFilter, AuthorizationPolicy, Ejection, EscapedSlash, JwtPolicy, Limits,
     LogFormat, NetworkList, NetworkPolicy, PathOptions, Policy, PolicyKey, PolicySpec,
-    PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate,
-    Timeout, Trust,
+    PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RateLimitPolicy, RetryBudget,
+    RetryConstraint, RetryRate, Timeout, Trust,
 };
 
 use super::authorization::authorization;
 use super::jwt::{jwt_policy, source};
+use super::rate_limit::rate_limit;
 use super::tls::certificate;
 use super::value::{
     backend_key, duration, listener_key, name, network, object_name, service_key, timeout,
@@ -62,7 +63,7 @@ prop_compose! {
         ),
         retry_constraint in option::of(retry_constraint()),
         ejection in option::of(ejection()),
-        (jwt, authorization, networks, is_invalid) in restrictions(),
+        ((jwt, authorization, networks, rate_limit), is_invalid) in restrictions(),
         (closes_connections, hidden) in (any::<bool>(), vec(source(), 0..3)),
         client_certificate in option::of(certificate()),
     ) -> PolicySpec {
@@ -78,6 +79,7 @@ prop_compose! {
             jwt,
             authorization,
             networks,
+            rate_limit,
             client_certificate,
             is_invalid,
             closes_connections,
@@ -86,25 +88,27 @@ prop_compose! {
     }
 }
 
-/// An invalid policy has no restrictions.
-fn restrictions() -> impl Strategy<Value = Restrictions> {
-    let all = (
-        option::of(jwt_policy()),
-        option::of(authorization()),
-        option::of(network_policy()),
-    );
-    prop_oneof![
-        all.prop_map(|(jwt, authorization, networks)| (jwt, authorization, networks, false)),
-        Just((None, None, None, true)),
-    ]
-}
-
 type Restrictions = (
     Option<JwtPolicy>,
     Option<AuthorizationPolicy>,
     Option<NetworkPolicy>,
-    bool,
+    Option<RateLimitPolicy>,
 );
+
+/// An invalid policy has no restrictions. Boxed: unoptimised, the values of all strategies together do not fit
+/// into the stack of a test.
+fn restrictions() -> impl Strategy<Value = (Restrictions, bool)> {
+    let all = (
+        option::of(jwt_policy()).boxed(),
+        option::of(authorization()).boxed(),
+        option::of(network_policy()).boxed(),
+        option::of(rate_limit()).boxed(),
+    );
+    prop_oneof![
+        all.prop_map(|all| (all, false)),
+        Just(((None, None, None, None), true)),
+    ]
+}
 
 fn network_policy() -> impl Strategy<Value = NetworkPolicy> {
     let list = || vec(network(), 0..4).prop_map(NetworkList::new);

@@ -13,6 +13,7 @@ mod listener;
 mod matching;
 mod networks;
 mod policy;
+mod rate_limit;
 mod route;
 mod tls;
 mod workload;
@@ -36,6 +37,7 @@ pub use policy::{
     AccessLog, AccessLogFilter, Ejection, Limits, PathOptions, Policy, PolicySpec, PolicyTarget,
     ProxyProtocol, RetryBudget, RetryConstraint, Trust,
 };
+pub use rate_limit::{RateLimit, RateLimitKey, RateLimitRule};
 pub use route::{
     Order, Retry, Route, RouteBackend, SessionPersistence, SessionToken, Target, Timeouts,
 };

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use xds::model::limits::{self, LimitKind};
 
-use super::{Authorization, Jwt, NetworkPolicy};
+use super::{Authorization, Jwt, NetworkPolicy, RateLimit};
 
 /// The settings of one policy object for one target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -96,6 +96,9 @@ pub struct PolicySpec {
     /// Networks of clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub networks: Option<NetworkPolicy>,
+    /// How many requests pass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<RateLimit>,
     /// Fingerprint of the Gateway's client certificate for backends that request one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<String>,

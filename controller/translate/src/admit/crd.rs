@@ -135,7 +135,12 @@ mod tests {
             let text = fs::read_to_string(folder.join(name)).expect("a file of cases");
             admit(&[Source::new(name, text)]).findings
         };
-        let files = ["backend.yaml", "jwt.yaml", "traffic_policy.yaml"];
+        let files = [
+            "backend.yaml",
+            "jwt.yaml",
+            "rate_limit.yaml",
+            "traffic_policy.yaml",
+        ];
         let findings = files.map(case).concat();
         for definition in [super::BACKEND_DEFINITION, super::TRAFFIC_POLICY_DEFINITION] {
             let value = compose(definition)

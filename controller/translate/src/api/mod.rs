@@ -25,6 +25,7 @@ mod networks;
 mod parent_ref;
 mod pod;
 mod policy_entries;
+mod rate_limit;
 mod recorded_listeners;
 mod reference_grant;
 mod resource;
@@ -91,6 +92,10 @@ pub use networks::{NetworkListRef, NetworksSpec};
 pub use parent_ref::{DefaultScope, ParentReference};
 pub use pod::{Pod, PodCondition, PodStatus};
 pub use policy_entries::{PolicyEntries, PolicyEntry};
+pub use rate_limit::{
+    ClientAddressKeySpec, RateLimitHeadersSpec, RateLimitKeySpec, RateLimitRuleSpec, RateLimitSpec,
+    RatePeriodSpec, WholeKeySpec,
+};
 pub use recorded_listeners::RecordedListeners;
 pub use reference_grant::{
     ReferenceGrant, ReferenceGrantFrom, ReferenceGrantSpec, ReferenceGrantTo,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use xds::limits_table;
 use xds::model::limits::{self, LimitKind};
 
-use super::{AuthorizationSpec, JwtFromSpec, JwtSpec, NetworksSpec, ObjectMeta};
+use super::{AuthorizationSpec, JwtFromSpec, JwtSpec, NetworksSpec, ObjectMeta, RateLimitSpec};
 
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct TrafficPolicy {
@@ -50,17 +50,22 @@ pub struct RejectedPolicy {
 
 /// The fields of a policy that restrict access.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "a set, with a field for each way to restrict"
+)]
 pub struct Restrictions {
     pub jwt: bool,
     pub authorization: bool,
     pub networks: bool,
+    pub rate_limit: bool,
 }
 
 impl Restrictions {
     /// Whether there is one.
     #[must_use]
     pub fn any(self) -> bool {
-        self.jwt || self.authorization || self.networks
+        self.jwt || self.authorization || self.networks || self.rate_limit
     }
 
     /// Those that others lack.
@@ -69,6 +74,7 @@ impl Restrictions {
             jwt: self.jwt && !others.jwt,
             authorization: self.authorization && !others.authorization,
             networks: self.networks && !others.networks,
+            rate_limit: self.rate_limit && !others.rate_limit,
         }
     }
 
@@ -78,6 +84,7 @@ impl Restrictions {
             jwt: self.jwt || others.jwt,
             authorization: self.authorization || others.authorization,
             networks: self.networks || others.networks,
+            rate_limit: self.rate_limit || others.rate_limit,
         }
     }
 }
@@ -92,6 +99,7 @@ impl TrafficPolicy {
                 jwt: self.spec.jwt.is_some(),
                 authorization: self.spec.authorization.is_some(),
                 networks: self.spec.networks.is_some(),
+                rate_limit: self.spec.rate_limit.is_some(),
             },
         }
     }
@@ -122,6 +130,9 @@ pub struct TrafficPolicySpec {
     /// Which client addresses are accepted.
     #[serde(default)]
     pub networks: Option<NetworksSpec>,
+    /// How many requests pass.
+    #[serde(default)]
+    pub rate_limit: Option<RateLimitSpec>,
     #[serde(default)]
     pub limits: Option<LimitsSpec>,
     /// Number of trusted hops in front of the gateway; excludes `trustedSources`.

@@ -26,6 +26,8 @@ impl Limits {
             Budget::ViewReport,
             Budget::GatewayPolicies,
             Budget::GatewayPolicyBytes,
+            Budget::GatewayRateRules,
+            Budget::GatewayRateTables,
             Budget::GatewayBackends,
             Budget::GatewayBackendBytes,
             Budget::GatewayEndpoints,

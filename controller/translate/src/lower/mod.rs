@@ -17,6 +17,7 @@ pub(crate) mod matches;
 pub(crate) mod networks;
 pub(crate) mod policy;
 pub(crate) mod pool;
+pub(crate) mod rate_limit;
 pub(crate) mod retry_constraint;
 pub(crate) mod rewrite;
 pub(crate) mod route;

@@ -11,7 +11,7 @@ use xds::model::{
 
 use super::networks::{self, ReadLists};
 use super::rule::duration;
-use super::{authorization, jwt};
+use super::{authorization, jwt, rate_limit};
 use crate::api::{
     self, AccessLogFormat, AccessLogSpec, EjectionSpec, EscapedSlashAction, JwtFromSpec,
     LimitsSpec, PathOptionsSpec, PolicyStanding, ProxyProtocolSpec, RejectedPolicy, TrafficPolicy,
@@ -83,6 +83,11 @@ pub(crate) fn lower(
         refs.extend(unread.map(|problem| problem.under("spec.networks")));
         lists = lowered_networks.lists;
         lowered.networks = Some(lowered_networks.policy);
+    }
+    if let Some(rate_limit) = &spec.rate_limit {
+        let (policy, problems) = rate_limit::lower(rate_limit);
+        invalid = invalid.or_else(|| unenforceable("spec.rateLimit", problems));
+        lowered.rate_limit = Some(policy);
     }
     if let Some(invalid) = invalid {
         lowered = refusing(object, lowered.hidden);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget};
+use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, RateLimitRule};
 
 use super::policy_fields::{FIELDS, Field, FieldScope, RESTRICTIONS, is_without_effect};
 use crate::api::{self, Resource as _, Restrictions};
@@ -88,6 +88,18 @@ impl ClaimedPolicy {
             target: target.clone(),
             spec: self.spec.refusing_all(),
         }
+    }
+
+    /// The settings for Gateways that have no room for the keys of its rate limits, as proxies get them.
+    pub(crate) fn with_few_keys(&self, name: &ObjectName, target: &PolicyTarget) -> Policy {
+        let at = format!("few-keys/{}", target_key(target));
+        let mut policy = self.at(name, target);
+        policy.key = PolicyKey::new(api::TrafficPolicy::KIND, name, &at);
+        let rate_limit = policy.spec.rate_limit.iter_mut();
+        for rule in rate_limit.flat_map(|it| &mut it.rules) {
+            rule.max_keys = RateLimitRule::LEAST_KEYS;
+        }
+        policy
     }
 
     /// The settings as proxies get them.
@@ -181,6 +193,7 @@ fn has_restrictions(specs: &[&PolicySpec], wanted: Restrictions, closes_connecti
         jwt: is_closed || any(|spec| spec.jwt.is_some()),
         authorization: is_closed || any(|spec| spec.authorization.is_some()),
         networks,
+        rate_limit: is_closed || any(|spec| spec.rate_limit.is_some()),
     });
     // Closing connections too changes nothing for requests that are refused anyway.
     let leaves_connections = is_closed && closes_connections && !networks;

@@ -84,7 +84,7 @@ impl FieldScope {
 }
 
 /// The fields whose loss would allow requests.
-pub(crate) const RESTRICTIONS: [&str; 3] = [JWT, AUTHORIZATION, NETWORKS];
+pub(crate) const RESTRICTIONS: [&str; 4] = [JWT, AUTHORIZATION, NETWORKS, RATE_LIMIT];
 
 /// Whether none of the settings is left.
 pub(crate) fn is_without_effect(spec: &PolicySpec) -> bool {
@@ -94,6 +94,7 @@ pub(crate) fn is_without_effect(spec: &PolicySpec) -> bool {
 const JWT: &str = "jwt";
 const AUTHORIZATION: &str = "authorization";
 const NETWORKS: &str = "networks";
+const RATE_LIMIT: &str = "rateLimit";
 /// The first name of trust.
 const TRUST: &str = "trustedHops";
 
@@ -116,6 +117,7 @@ macro_rules! fields {
             field!(JWT, Request, jwt),
             field!(AUTHORIZATION, Request, authorization),
             field!(NETWORKS, Client, networks),
+            field!(RATE_LIMIT, Request, rate_limit),
             field!(TRUST, Socket, trust),
             field!("proxyProtocol", Socket, proxy_protocol),
             field!("pathOptions", Socket, path_options),

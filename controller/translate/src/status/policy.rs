@@ -1,5 +1,6 @@
 //! The status of a policy.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::slice;
@@ -7,7 +8,7 @@ use std::slice;
 use serde::Serialize;
 use xds::model::ObjectName;
 
-use super::{Condition, ConditionType as Type, Conditions, Reason};
+use super::{Condition, ConditionStatus, ConditionType as Type, Conditions, Reason};
 use crate::api::{BackendTlsPolicy, Gateway, PolicyTargetReference, Resource as _};
 use crate::lower::x_backend::LoweredXBackend;
 use crate::problem::Problem;
@@ -156,7 +157,11 @@ pub(crate) struct TargetOutcome<'a> {
     /// The fields taken by older policies.
     pub(crate) lost: &'a [Problem],
     /// The fields that do not apply to the target.
-    pub(crate) inapplicable: &'a [Problem],
+    pub(crate) inapplicable: Cow<'a, [Problem]>,
+    /// What these are, before they are named.
+    pub(crate) inapplicable_are: &'static str,
+    /// The effect, where there is more to say of it.
+    pub(crate) effect: Option<Cow<'static, str>>,
     /// Whether any of its settings remain.
     pub(crate) is_left: bool,
     /// Whether they refuse every request.
@@ -240,8 +245,7 @@ fn conditions(
         }
     };
     let conditions = attached(conditions, target);
-    let conditions =
-        conditions.partially_programmed("some fields have no effect here", target.inapplicable);
+    let conditions = conditions.partially_programmed(target.inapplicable_are, &target.inapplicable);
     let conditions = match refs {
         _ if !has_refs => conditions,
         [] => conditions.normal(
@@ -257,15 +261,19 @@ fn conditions(
 fn attached(conditions: Conditions, target: &TargetOutcome<'_>) -> Conditions {
     match (target.is_left, target.refusal) {
         (true, refusal) if target.in_use => {
-            let effect = match refusal {
-                None => "the policy has an effect",
-                Some(_) if target.refuses_all => "every request of the target is refused",
-                Some(problem) if problem.reason == Reason::GatewayFull => {
-                    "the policy has an effect at other Gateways"
+            let effect = match (refusal, &target.effect) {
+                (None, Some(effect)) => effect.clone(),
+                (None, None) => "the policy has an effect".into(),
+                (Some(_), _) if target.refuses_all => {
+                    "every request of the target is refused".into()
                 }
-                Some(_) => "only the policy's access restrictions have an effect",
+                (Some(problem), _) if problem.reason == Reason::GatewayFull => {
+                    "the policy has an effect at other Gateways".into()
+                }
+                (Some(_), _) => "only the policy's access restrictions have an effect".into(),
             };
-            conditions.normal(Type::Attached, Reason::Attached, effect)
+            let status = ConditionStatus::True;
+            conditions.with(Type::Attached, status, Reason::Attached, effect, None)
         }
         (false, Some(problem)) => conditions
             .abnormal(Type::Attached, slice::from_ref(problem))

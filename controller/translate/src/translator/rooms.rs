@@ -22,6 +22,8 @@ pub(crate) enum HolderKind {
     TrafficPolicy,
     /// The networks of a TrafficPolicy.
     Networks,
+    /// The rules of the rate limits of a TrafficPolicy, and their keys.
+    RateTables,
     Backend,
     XBackend,
     Pool,
@@ -35,6 +37,8 @@ pub(crate) enum Room {
     Policies,
     /// Networks of TrafficPolicies.
     Networks,
+    /// Rules of rate limits, and their keys.
+    RateTables,
     /// Backends, XBackends and InferencePools.
     Backends,
     /// Services with their endpoints.
@@ -47,6 +51,7 @@ impl HolderKind {
         match self {
             Self::TrafficPolicy => Room::Policies,
             Self::Networks => Room::Networks,
+            Self::RateTables => Room::RateTables,
             Self::Backend | Self::XBackend | Self::Pool => Room::Backends,
             Self::Service => Room::Services,
         }
@@ -59,8 +64,21 @@ impl Room {
         match self {
             Self::Policies => [Budget::GatewayPolicies, Budget::GatewayPolicyBytes],
             Self::Networks => [Budget::GatewayNetworks, Budget::GatewayNetworkBytes],
+            Self::RateTables => [Budget::GatewayRateRules, Budget::GatewayRateTables],
             Self::Backends => [Budget::GatewayBackends, Budget::GatewayBackendBytes],
             Self::Services => [Budget::GatewayEndpoints, Budget::GatewayEndpointBytes],
+        }
+    }
+}
+
+impl Room {
+    /// What of a cost is shared out at a time: who has no room for a part gets nothing of those that follow.
+    /// Elsewhere all is one part. A rule of rate limits without room for its keys keeps a few, and still
+    /// counts among the rules.
+    fn parts(self) -> &'static [[bool; 2]] {
+        match self {
+            Self::RateTables => &[[true, false], [false, true]],
+            Self::Policies | Self::Networks | Self::Backends | Self::Services => &[[true, true]],
         }
     }
 }
@@ -159,18 +177,29 @@ impl RoomUse {
         let ranked = ranked.map(|(holder, (created, cost))| ((*created, holder.clone()), *cost));
         let mut ranked: Vec<(HolderRank, RoomCost)> = ranked.collect();
         ranked.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        let claimants: Vec<_> = { ranked.iter() }
-            .map(|(rank, cost)| Claimant {
-                rank,
-                namespace: &rank.1.name.namespace,
-                wants: *cost,
-            })
-            .collect();
-        let refused = left_out(&claimants, budgets, limits).into_iter();
+        let mut refused = BTreeMap::new();
+        for part in room.parts() {
+            let claimants: Vec<_> = { ranked.iter() }
+                .filter(|((_, holder), _)| !refused.contains_key(holder))
+                .map(|(rank, cost)| Claimant {
+                    rank,
+                    namespace: &rank.1.name.namespace,
+                    wants: of_part(*cost, *part),
+                })
+                .collect();
+            let without = left_out(&claimants, budgets, limits).into_iter();
+            refused.extend(without.map(|((_, holder), budget)| (holder.clone(), budget)));
+        }
         refused
-            .map(|((_, holder), budget)| (holder.clone(), budget))
-            .collect()
     }
+}
+
+fn of_part(cost: RoomCost, part: [bool; 2]) -> RoomCost {
+    let mut cost = cost;
+    for (amount, is_in_it) in cost.iter_mut().zip(part) {
+        *amount *= u64::from(is_in_it);
+    }
+    cost
 }
 
 #[cfg(test)]
@@ -220,5 +249,31 @@ mod tests {
         let refused = room.refused(Room::Policies, &limits);
         let only = (policy("noisy", "d"), Budget::GatewayPolicies);
         assert_eq!(refused.into_iter().collect::<Vec<_>>(), [only]);
+    }
+
+    /// Those without room for their keys take memory too: the number of all of them is limited.
+    #[test]
+    fn rules_without_room_for_their_keys_count_among_the_rules() {
+        let limits = Limits::default()
+            .with(Budget::GatewayRateRules, 4)
+            .with(Budget::GatewayRateTables, 100);
+        let mut room = RoomUse::default();
+        let holder = |name: &str| Holder {
+            kind: HolderKind::RateTables,
+            name: ObjectName::new("noisy", name),
+        };
+        for (created, name) in [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e")] {
+            room.add(&holder(name), created, [1, 50]);
+        }
+        let refused: Vec<_> = room
+            .refused(Room::RateTables, &limits)
+            .into_iter()
+            .collect();
+        let (rules, tables) = (Budget::GatewayRateRules, Budget::GatewayRateTables);
+        let expected = [("c", tables), ("d", tables), ("e", rules)];
+        assert_eq!(
+            refused,
+            expected.map(|(name, budget)| (holder(name), budget))
+        );
     }
 }

@@ -9,7 +9,8 @@ use translate::check::{Verdict, check};
 use crate::{Block, documents, read, root, split};
 
 /// Sections of the guide that explain rules instead of a capability.
-const RULES: [&str; 3] = [
+const RULES: [&str; 4] = [
+    "The order of policies",
     "What a policy may set where",
     "What a mistake in a policy closes",
     "Policies of many Gateways",

@@ -103,6 +103,98 @@ fn invalid_policies_beyond_the_budget_close_their_target_once() {
     assert_eq!(self::policies(&delta).len(), 1);
 }
 
+/// They are not refused: a limit of a few keys is better than none, or than a closed route.
+#[test]
+fn keys_of_rate_limits_beyond_the_budget_of_a_gateway_are_few() {
+    // Two tables of 65 536 keys.
+    let mut translator = translator(Budget::GatewayRateTables, 2 * 512 * 1024);
+    let mut objects = vec![gateway(1)];
+    for number in 0..4 {
+        objects.push(route("noisy", number));
+        objects.push(policy("noisy", number, "rateLimit"));
+    }
+    let delta = apply(&mut translator, objects);
+    assert_eq!(refused(&delta), BTreeSet::new());
+    let policies = policies(&delta);
+    let keys = policies.iter().map(|policy| {
+        let rate_limit = policy.spec.rate_limit.as_ref().expect("it limits rates");
+        (policy.key.as_str(), rate_limit.rules[0].max_keys)
+    });
+    let key = |few: &str, number| {
+        format!("TrafficPolicy/noisy/p-0{number}/{few}HTTPRoute/noisy/r-0{number}")
+    };
+    let mut expected = vec![
+        (key("", 0), 65_536),
+        (key("", 1), 65_536),
+        (key("few-keys/", 2), 1024),
+        (key("few-keys/", 3), 1024),
+    ];
+    expected.sort();
+    let mut keys: Vec<_> = keys.map(|(key, keys)| (key.to_owned(), keys)).collect();
+    keys.sort();
+    assert_eq!(keys, expected);
+    let statuses = delta.statuses.iter();
+    let partly = statuses.filter_map(|(object, status)| {
+        let conditions = status.as_ref().map(conditions).unwrap_or_default();
+        let programmed = conditions
+            .into_iter()
+            .find(|it| it.kind == ConditionType::Programmed)?;
+        (object.kind == "TrafficPolicy").then(|| programmed.message.to_string())
+    });
+    let partly: Vec<_> = partly.collect();
+    assert_eq!(partly.len(), 2, "{partly:?}");
+    for part in [
+        "rate limits keep fewer keys here: spec.rateLimit",
+        "infra/edge",
+        "1 MiB",
+        "keeps 1024 keys there",
+    ] {
+        assert!(partly[0].contains(part), "{part} is missing: {partly:?}");
+    }
+    // Whoever makes room gets it.
+    let gone = Event::Delete(policy("noisy", 0, "rateLimit").object_ref());
+    let delta = translator.apply(vec![gone], Timestamp::UNIX_EPOCH);
+    let back = self::policies(&delta);
+    assert_eq!(back.len(), 1, "{back:?}");
+    assert_eq!(back[0].key.as_str(), key("", 2));
+}
+
+/// Rules without a key, and those that keep few keys, take memory too.
+#[test]
+fn rules_of_rate_limits_beyond_the_number_of_a_gateway_close_what_they_protect() {
+    let mut translator = Translator::new(Options {
+        budgets: Limits::default()
+            .with(Budget::GatewayRateRules, 3)
+            .with(Budget::GatewayRateTables, 0),
+        ..Options::cluster()
+    });
+    let mut objects = vec![gateway(1)];
+    for (number, field) in ["rateLimit", "rateLimit", "keyless", "keyless", "limits"]
+        .iter()
+        .enumerate()
+    {
+        objects.push(route("noisy", number));
+        objects.push(policy("noisy", number, field));
+    }
+    let delta = apply(&mut translator, objects);
+    assert_eq!(refused(&delta), BTreeSet::from(["noisy/p-03".to_owned()]));
+    let policies = policies(&delta);
+    let closing = policies.iter().filter(|it| it.spec.is_invalid);
+    let closing: Vec<_> = closing.map(|it| it.key.as_str()).collect();
+    assert_eq!(
+        closing,
+        ["TrafficPolicy/noisy/p-03/closed/HTTPRoute/noisy/r-03"]
+    );
+    let message = message(&delta, "TrafficPolicy", "p-03");
+    for part in [
+        "its limit is 3 (rules of rate limits",
+        "503 (policy_invalid)",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert_eq!(used(&mut translator, Budget::GatewayRateRules), 1);
+}
+
 #[test]
 fn backends_beyond_the_budget_of_a_gateway_are_refused() {
     let mut translator = translator(Budget::GatewayBackends, 3);
@@ -248,18 +340,32 @@ fn policy(namespace: &str, number: usize, field: &str) -> Object {
             {"group": GATEWAY_API, "kind": "HTTPRoute", "name": format!("r-{number:02}")},
         ],
     });
-    spec[field] = match field {
-        "jwt" => json!({"providers": [{
-            "name": "idp", "issuer": "https://idp.example.com",
-            "jwks": {"inline": r#"{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}"#},
-        }]}),
-        _ => json!({"requestBodyBytes": 1_000}),
+    let (field, value) = match field {
+        "keyless" => (
+            "rateLimit",
+            json!({"rules": [{"name": "all", "requests": 10}]}),
+        ),
+        _ => (field, setting(field)),
     };
+    spec[field] = value;
     let value = json!({
         "metadata": metadata(namespace, &format!("p-{number:02}"), number),
         "spec": spec,
     });
     admitted("gateway-system.io", "TrafficPolicy", value)
+}
+
+fn setting(field: &str) -> Value {
+    match field {
+        "jwt" => json!({"providers": [{
+            "name": "idp", "issuer": "https://idp.example.com",
+            "jwks": {"inline": r#"{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}"#},
+        }]}),
+        "rateLimit" => json!({"rules": [
+            {"name": "each", "key": [{"clientAddress": {}}], "requests": 10},
+        ]}),
+        _ => json!({"requestBodyBytes": 1_000}),
+    }
 }
 
 /// What stands in for a policy of the first route with an invalid `jwt`.

@@ -19,6 +19,7 @@ mod networks;
 mod options;
 mod place;
 mod policy;
+mod rate_limit;
 mod rule;
 mod servers;
 mod targets;
@@ -43,6 +44,7 @@ use self::listener::{ListenerCompiler, Listeners};
 use self::networks::SharedNetworks;
 use self::place::RulePlacer;
 use self::policy::Policies;
+use self::rate_limit::RateLimiters;
 use self::rule::LastSettings;
 use self::targets::{ClusterUsers, TargetCluster, Targets};
 use self::tls::TlsCompiler;
@@ -77,6 +79,7 @@ pub struct Compiler {
     jwt: Authenticators,
     authorization: Authorizations,
     networks: SharedNetworks,
+    rate_limits: RateLimiters,
     settings: LastSettings,
     ejection: Last<model::Ejection>,
     tls: TlsCompiler,
@@ -125,6 +128,7 @@ impl Compiler {
                 self.index.remove(&old);
                 if let Resource::Policy(policy) = &old {
                     self.policies.remove(policy);
+                    self.rate_limits.replace(policy);
                 }
             }
             self.model.apply([(key.clone(), new.clone())]);
@@ -163,6 +167,7 @@ impl Compiler {
         self.jwt.begin();
         self.authorization.begin();
         self.networks.begin();
+        self.rate_limits.begin();
         let mut dirty = std::mem::take(&mut self.dirty);
         let shows_other = dirty.certificates && self.targets.show(&self.model, &self.policies);
         let is_other = self.options.as_ref() != Some(options);
@@ -258,6 +263,7 @@ impl Compiler {
             jwt: &mut self.jwt,
             authorization: &mut self.authorization,
             networks: &mut self.networks,
+            rate_limits: &mut self.rate_limits,
             last: &mut self.settings,
             tls: &mut self.tls,
             clusters,
@@ -356,6 +362,7 @@ impl Compiler {
             endpoints: self.endpoints,
             credentials: Arc::clone(self.policies.credentials()),
             upstream_connections_per_shard: u32::try_from(self.connections).unwrap_or(u32::MAX),
+            rate_limits: self.rate_limits.list(),
             held: HeldQueue::default(),
         }
     }
@@ -379,6 +386,7 @@ impl Compiler {
             && self.listeners.is_empty()
             && self.clusters.is_empty()
             && self.ids.is_empty()
+            && self.rate_limits.is_empty()
             && (self.connections, self.endpoints) == (0, 0)
     }
 

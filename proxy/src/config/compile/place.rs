@@ -14,6 +14,7 @@ use super::jwt::Authenticators;
 use super::listener::{self, Listeners, Placed};
 use super::networks::SharedNetworks;
 use super::policy::{Policies, RequestSettings};
+use super::rate_limit::RateLimiters;
 use super::rule::{AnyRule, CompiledRule, LastSettings, RuleCompiler};
 use super::servers::Servers;
 use super::targets::{ClusterUsers, Targets};
@@ -35,6 +36,7 @@ pub(super) struct RulePlacer<'c> {
     pub(super) jwt: &'c mut Authenticators,
     pub(super) authorization: &'c mut Authorizations,
     pub(super) networks: &'c mut SharedNetworks,
+    pub(super) rate_limits: &'c mut RateLimiters,
     pub(super) last: &'c mut LastSettings,
     pub(super) tls: &'c mut TlsCompiler,
     /// The clusters to compile.
@@ -139,6 +141,8 @@ impl<'c> RulePlacer<'c> {
             jwt: self.jwt,
             authorization: self.authorization,
             networks: self.networks,
+            rate_limits: self.rate_limits,
+            shards: self.options.shards,
             last: self.last,
         };
         let rule = match &route.rule {

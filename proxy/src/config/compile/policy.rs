@@ -61,6 +61,12 @@ impl Layer {
         self.0.is_empty()
     }
 
+    /// The policy of this target that limits rates, if there is one.
+    fn rate_limit(&self) -> Option<&Policy> {
+        let mut policies = self.0.iter().map(|policy| &**policy);
+        policies.find(|policy| policy.spec.rate_limit.is_some())
+    }
+
     /// A policy of this target whose restrictions cannot be enforced.
     pub(super) fn invalid(&self) -> Option<&PolicyKey> {
         let invalid = self.0.iter().find(|policy| policy.spec.is_invalid);
@@ -238,6 +244,8 @@ pub(super) struct RequestSettings<'a> {
     pub(super) jwt: Option<JwtInForce<'a>>,
     pub(super) authorization: Option<&'a AuthorizationPolicy>,
     pub(super) networks: Option<&'a NetworkPolicy>,
+    /// The policy that limits rates.
+    pub(super) rate_limit: Option<&'a Policy>,
     /// The policy of the widest target whose restrictions cannot be enforced.
     pub(super) invalid: Option<&'a PolicyKey>,
     /// The same for connections and datagrams.
@@ -255,6 +263,7 @@ impl<'a> RequestSettings<'a> {
             jwt,
             authorization,
             networks,
+            rate_limit,
             invalid,
             invalid_for_connections,
             hides_query,
@@ -263,6 +272,7 @@ impl<'a> RequestSettings<'a> {
         tokens(jwt) == tokens(&other.jwt)
             && authorization.map(std::ptr::from_ref) == other.authorization.map(std::ptr::from_ref)
             && networks.map(std::ptr::from_ref) == other.networks.map(std::ptr::from_ref)
+            && rate_limit.map(std::ptr::from_ref) == other.rate_limit.map(std::ptr::from_ref)
             && *invalid == other.invalid
             && *invalid_for_connections == other.invalid_for_connections
             && *hides_query == other.hides_query
@@ -277,6 +287,7 @@ impl<'a> RequestSettings<'a> {
             jwt: None,
             authorization: None,
             networks: None,
+            rate_limit: None,
             invalid: None,
             invalid_for_connections: None,
             hides_query: false,
@@ -294,6 +305,7 @@ impl<'a> RequestSettings<'a> {
         self.authorization = authorization.or(self.authorization);
         let networks = nearer.field(|spec| spec.networks.as_ref());
         self.networks = networks.or(self.networks);
+        self.rate_limit = nearer.rate_limit().or(self.rate_limit);
         // Not for a nearer target to lift.
         self.invalid = self.invalid.or(nearer.invalid());
         let invalid = nearer.invalid_for_connections();

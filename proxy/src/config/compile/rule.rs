@@ -1,5 +1,6 @@
 //! Compiles rules: their filters and policies, and the clusters of their backends.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use xds::model::{
@@ -13,6 +14,7 @@ use super::jwt::Authenticators;
 use super::last::Last;
 use super::networks::SharedNetworks;
 use super::policy::{Layer, Policies, RequestSettings, parts};
+use super::rate_limit::RateLimiters;
 use super::targets::{ClusterUsers, Targets};
 use crate::config::{
     BackendExtras, ClusterIndex, Draw, ExternalAuth, InvalidPolicies, L4Rule, Rule, RuleBackend,
@@ -23,6 +25,7 @@ use crate::names::KeyPrefix;
 use crate::policy::client_networks::ClientNetworks;
 use crate::policy::compiled::{BackendPolicy, RulePolicy};
 use crate::policy::jwt::{Authenticator, ClaimsUse};
+use crate::policy::rate_limit::{RateLimit, RateLimits};
 
 /// A compiled rule at a listener, and its references.
 #[derive(Debug)]
@@ -108,6 +111,8 @@ pub(super) struct RuleCompiler<'c> {
     pub(super) jwt: &'c mut Authenticators,
     pub(super) authorization: &'c mut Authorizations,
     pub(super) networks: &'c mut SharedNetworks,
+    pub(super) rate_limits: &'c mut RateLimiters,
+    pub(super) shards: NonZeroU32,
     pub(super) last: &'c mut LastSettings,
 }
 
@@ -120,17 +125,23 @@ impl<'c> RuleCompiler<'c> {
         } = RulePolicy::compile(rule);
         let policies = backends.into_iter().zip(&rule.backends);
         let weights: Vec<u32> = rule.backends.iter().map(|backend| backend.weight).collect();
+        let rate_limit = self.rate_limit();
+        let reads_claims = rate_limit.as_ref().is_some_and(|it| it.reads_claims());
         let claims_use = match settings.authorization {
             Some(_) => ClaimsUse::Rules,
+            None if reads_claims => ClaimsUse::Rules,
             None => ClaimsUse::Headers,
         };
+        let jwt = settings.jwt.map(|jwt| self.jwt.acquire(jwt, claims_use));
+        let rate_limits = rate_limit.map(|it| Box::new(RateLimits::new(it, jwt.as_deref())));
         Rule {
             name: KeyPrefix::new(route.key.to_shared(), |key| parts(key, 4)),
             requests: rule.protocol,
             timeouts: timeouts(rule),
             retry: rule.retry.clone(),
             sessions: sessions(rule),
-            jwt: settings.jwt.map(|jwt| self.jwt.acquire(jwt, claims_use)),
+            jwt,
+            rate_limits,
             authorization: settings
                 .authorization
                 .map(|policy| self.authorization.of(policy)),
@@ -154,6 +165,13 @@ impl<'c> RuleCompiler<'c> {
     ) -> Box<[Arc<ClientNetworks>]> {
         let policies = settings.networks.iter();
         policies.map(|policy| self.networks.of(policy)).collect()
+    }
+
+    fn rate_limit(&mut self) -> Option<Arc<RateLimit>> {
+        let policy = self.settings.rate_limit?;
+        let limit = policy.spec.rate_limit.as_ref()?;
+        let shards = usize::try_from(self.shards.get()).unwrap_or(usize::MAX);
+        Some(self.rate_limits.of(policy, limit, shards))
     }
 
     fn backend(

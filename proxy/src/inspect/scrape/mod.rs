@@ -67,6 +67,7 @@ impl Scrape<'_> {
         self.tokens(out);
         self.authorizations(out);
         self.networks(out);
+        self.rate_limits(out);
         self.picks(out);
         self.external_auth(out);
         self.refused(out);

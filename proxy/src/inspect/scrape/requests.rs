@@ -171,6 +171,25 @@ impl Scrape<'_> {
         }
     }
 
+    /// Results of rate limits. A rule has one series of each result for all targets of its policy.
+    pub(super) fn rate_limits(&self, out: &mut Exposition) {
+        let mut rules = BTreeMap::new();
+        for counter in &*self.snapshot.rate_limits {
+            // Those of several targets share their counts.
+            rules.insert((counter.policy(), counter.name()), counter.results());
+        }
+        let help = "Requests counted by a rule of a rate limit, by result. `replaced`: keys that were forgotten \
+            although they owed something.";
+        let mut family = out.counter("rate_limit", help);
+        for ((policy, rule), results) in rules {
+            let labels = Labels::none().with("policy", policy);
+            let labels = labels.with("rule", rule);
+            for (result, count) in results {
+                family.number(&labels.with("result", result), count);
+            }
+        }
+    }
+
     /// Results of endpoint pickers.
     pub(super) fn picks(&self, out: &mut Exposition) {
         let help = "Endpoint picker calls, by result.";

@@ -12,7 +12,7 @@ use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use serde_json::{Map, Value};
 
-use super::Authorization;
+use super::ConditionNetworks;
 use crate::policy::effective_fields::EffectiveFields;
 
 /// The claims of a token, as values of rules.
@@ -20,8 +20,55 @@ use crate::policy::effective_fields::EffectiveFields;
 pub struct ClaimValues(CelMap<'static>);
 
 impl ClaimValues {
-    pub(in crate::policy) fn new(claims: &Map<String, Value>) -> Self {
+    /// The claims of a verified token.
+    #[must_use]
+    pub fn new(claims: &Map<String, Value>) -> Self {
         Self(object(claims))
+    }
+}
+
+impl ClaimValues {
+    /// Calls a function with the text of a claim: of a text, a number or a truth value. Not for others, nor
+    /// for one that is missing.
+    pub(in crate::policy) fn with_text(&self, path: &ClaimPath, text: impl FnOnce(&[u8])) {
+        let inside = || {
+            let mut names = path.names.iter();
+            let outermost = self.0.inner().get(names.next()?)?;
+            names.try_fold(outermost, |value, name| {
+                value.downcast_ref::<CelMap<'static>>()?.inner().get(name)
+            })
+        };
+        let Some(value) = self.0.inner().get(&path.whole).or_else(inside) else {
+            return;
+        };
+        if let Some(value) = value.downcast_ref::<CelString<'static>>() {
+            text(value.inner().as_bytes());
+        } else if let Some(number) = value.downcast_ref::<CelInt>() {
+            text(itoa::Buffer::new().format(*number.inner()).as_bytes());
+        } else if let Some(number) = value.downcast_ref::<CelDouble>() {
+            text(number.inner().to_string().as_bytes());
+        } else if let Some(value) = value.downcast_ref::<CelBool>() {
+            text(value.inner().to_string().as_bytes());
+        }
+    }
+}
+
+/// The name of a claim. Dots separate members of objects, unless a name contains them.
+#[derive(Debug)]
+pub struct ClaimPath {
+    whole: CelMapKey<'static>,
+    names: Box<[CelMapKey<'static>]>,
+}
+
+impl ClaimPath {
+    /// The claim of this name.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let key = |name: &str| CelMapKey::String(CelString::from(name.to_owned()));
+        Self {
+            whole: key(name),
+            names: name.split('.').map(key).collect(),
+        }
     }
 }
 
@@ -50,9 +97,14 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// Collects the variables that the rules of a policy read.
+    /// Collects the variables that conditions read: without headers, if they do not read these, and with the
+    /// networks of all of them.
     #[must_use]
-    pub fn of(subject: Subject<'a>, policy: &Authorization) -> Self {
+    pub fn of<'n>(
+        subject: Subject<'a>,
+        reads_headers: bool,
+        networks: impl IntoIterator<Item = &'n ConditionNetworks>,
+    ) -> Self {
         let mut request = HashMap::new();
         let text = |text: &'a str| -> Box<dyn Val + 'a> { Box::new(CelString::from(text)) };
         for (name, value) in [
@@ -62,14 +114,14 @@ impl<'a> Attributes<'a> {
         ] {
             request.insert(key(name), text(value));
         }
-        if policy.reads_headers() {
+        if reads_headers {
             let headers = headers(subject.fields);
             request.insert(key("headers"), Box::new(headers));
         }
         let address: Box<dyn Val> = Box::new(CelString::from(subject.client.to_string()));
         let mut client = HashMap::from([(key("address"), address)]);
-        for (field, networks) in &policy.networks {
-            let is_inside = CelBool::from(networks.contains(subject.client));
+        for (field, network) in networks.into_iter().flat_map(|it| &it.0) {
+            let is_inside = CelBool::from(network.contains(subject.client));
             let field = CelMapKey::String(CelString::from(field.clone()));
             client.insert(field, Box::new(is_inside));
         }

@@ -15,7 +15,7 @@ use super::networks::Networks;
 use crate::failure::{Failure, FailureKind};
 use crate::names::causes;
 
-pub use attributes::{Attributes, ClaimValues, Subject};
+pub use attributes::{Attributes, ClaimPath, ClaimValues, Subject};
 
 /// A compiled authorization policy.
 #[derive(Debug)]
@@ -23,8 +23,24 @@ pub struct Authorization {
     deny: Vec<Rule>,
     allow: Vec<Rule>,
     reads_headers: bool,
-    /// The networks of `cidr()`, by the field that has the result.
-    networks: Vec<(String, Networks)>,
+    networks: ConditionNetworks,
+}
+
+/// The networks of `cidr()` in conditions, by the field of `client` that has the result.
+#[derive(Debug, Default)]
+pub struct ConditionNetworks(Vec<(String, Networks)>);
+
+impl ConditionNetworks {
+    pub(in crate::policy) fn of<'e>(conditions: impl Iterator<Item = &'e Expression>) -> Self {
+        let mut networks: Vec<(String, Networks)> = Vec::new();
+        for network in conditions.flat_map(Expression::networks) {
+            let field = network_field(*network);
+            if networks.iter().all(|(known, _)| *known != field) {
+                networks.push((field, Networks::compile([network])));
+            }
+        }
+        Self(networks)
+    }
 }
 
 #[derive(Debug)]
@@ -77,7 +93,7 @@ impl Authorization {
             deny: Vec::new(),
             allow: Vec::new(),
             reads_headers: false,
-            networks: Vec::new(),
+            networks: ConditionNetworks::default(),
         })
     }
 
@@ -85,16 +101,9 @@ impl Authorization {
         let deny = rules("deny", &policy.deny)?;
         let allow = rules("allow", &policy.allow)?;
         let all = || deny.iter().chain(&allow).map(|rule| &rule.expression);
-        let mut networks: Vec<(String, Networks)> = Vec::new();
-        for network in all().flat_map(Expression::networks) {
-            let field = network_field(*network);
-            if networks.iter().all(|(known, _)| *known != field) {
-                networks.push((field, Networks::compile([network])));
-            }
-        }
         Ok(Self {
             reads_headers: all().any(Expression::reads_headers),
-            networks,
+            networks: ConditionNetworks::of(all()),
             deny,
             allow,
         })
@@ -104,6 +113,12 @@ impl Authorization {
     #[must_use]
     pub fn reads_headers(&self) -> bool {
         self.reads_headers
+    }
+
+    /// The variables that its rules read.
+    #[must_use]
+    pub fn attributes<'a>(&self, subject: Subject<'a>) -> Attributes<'a> {
+        Attributes::of(subject, self.reads_headers, [&self.networks])
     }
 
     /// Evaluates the rules for a request.
@@ -145,13 +160,30 @@ impl Rule {
         context: &Context<'_, '_>,
         errors: &mut Vec<(&'a str, String)>,
     ) -> Option<bool> {
-        let why = match self.expression.evaluate(context) {
-            Ok(Value::Bool(holds)) => return Some(holds),
-            Ok(other) => format!("expected bool, got {}", other.type_of()),
-            Err(error) => error.to_string(),
-        };
-        errors.push((&self.name, why));
-        None
+        evaluate(&self.expression, context)
+            .inspect_err(|why| errors.push((&self.name, why.clone())))
+            .ok()
+    }
+}
+
+/// Whether a condition is true.
+///
+/// # Errors
+/// It cannot be evaluated, for this reason.
+pub(in crate::policy) fn holds(
+    condition: &Expression,
+    attributes: &Attributes<'_>,
+) -> Result<bool, String> {
+    let mut context = Context::with_env(environment());
+    context.set_variable_resolver(attributes);
+    evaluate(condition, &context)
+}
+
+fn evaluate(condition: &Expression, context: &Context<'_, '_>) -> Result<bool, String> {
+    match condition.evaluate(context) {
+        Ok(Value::Bool(holds)) => Ok(holds),
+        Ok(other) => Err(format!("expected bool, got {}", other.type_of())),
+        Err(error) => Err(error.to_string()),
     }
 }
 

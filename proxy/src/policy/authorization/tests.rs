@@ -3,7 +3,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use serde_json::{Map, Value, json};
 use xds::model::{AuthorizationPolicy, AuthorizationRule};
 
-use super::{Attributes, Authorization, ClaimValues, Forbidden, Subject};
+use super::{Authorization, ClaimValues, Forbidden, Subject};
 use crate::policy::sample::{effective, fields};
 
 fn policy(deny: &[&str], allow: &[&str]) -> Authorization {
@@ -32,7 +32,7 @@ fn evaluate(policy: &Authorization, claims: Option<&Value>) -> Result<(), Forbid
         client: IpAddr::V4(Ipv4Addr::LOCALHOST),
         claims: claims.as_ref(),
     };
-    policy.evaluate(&Attributes::of(subject, policy)).result
+    policy.evaluate(&policy.attributes(subject)).result
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn the_deciding_rule_and_evaluation_errors_are_reported() {
         client: IpAddr::V4(Ipv4Addr::LOCALHOST),
         claims: None,
     };
-    let attributes = Attributes::of(subject, &policy);
+    let attributes = policy.attributes(subject);
     let verdict = policy.evaluate(&attributes);
     assert_eq!((verdict.result, verdict.rule), (Ok(()), Some("everybody")));
     let [(rule, why)] = verdict.errors.as_slice() else {

@@ -212,6 +212,13 @@ impl Authenticator {
         !self.claimed.is_empty()
     }
 
+    /// Whether a header comes from a claim.
+    #[must_use]
+    pub fn claims_header(&self, name: &[u8]) -> bool {
+        let mut claimed = self.claimed.iter();
+        claimed.any(|claimed| is_equivalent(claimed.as_str().as_bytes(), name))
+    }
+
     fn admit(
         &self,
         authenticated_by: AuthenticatedBy,
@@ -374,8 +381,7 @@ impl Principal<'_> {
     /// Whether a field can only come from a token.
     #[must_use]
     pub fn claims_header(&self, name: &[u8]) -> bool {
-        let mut claimed = self.policy.claimed.iter();
-        claimed.any(|claimed| is_equivalent(claimed.as_str().as_bytes(), name))
+        self.policy.claims_header(name)
     }
 
     /// Appends the lines of claims, and what remains of a field that held the token. Names that

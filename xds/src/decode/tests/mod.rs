@@ -1,5 +1,6 @@
 //! Invalid messages, and the exact problems reported.
 
+mod rate_limit;
 mod route;
 
 use std::num::NonZeroU64;

@@ -15,7 +15,7 @@ use crate::admit::schema::Schema;
 use crate::admit::suggest;
 use crate::api::{
     AuthorizationRuleSpec, Backend, JwtFromSpec, JwtProviderSpec, NetworksSpec, PolicyStanding,
-    RejectedPolicy, Restrictions, TrafficPolicy, TrafficPolicySpec,
+    RateLimitRuleSpec, RejectedPolicy, Restrictions, TrafficPolicy, TrafficPolicySpec,
 };
 use crate::expression::Expression;
 use crate::jwks;
@@ -48,6 +48,7 @@ impl Admissible for TrafficPolicy {
             jwt: names(JWT),
             authorization: names(AUTHORIZATION),
             networks: names(NETWORKS),
+            rate_limit: names(RATE_LIMIT),
         };
         let restricts = Restrictions {
             jwt: spec.is_none_or(|spec| may_have(spec, JWT, true)),
@@ -113,8 +114,17 @@ impl Admissible for TrafficPolicy {
                 may_mean(name, JWT, true)
                     || may_mean(name, AUTHORIZATION, false)
                     || may_mean(name, NETWORKS, false)
+                    || may_mean(name, RATE_LIMIT, false)
             }
-            _ => guarded(&["spec.jwt", "spec.authorization", "spec.networks"], field),
+            _ => guarded(
+                &[
+                    "spec.jwt",
+                    "spec.authorization",
+                    "spec.networks",
+                    "spec.rateLimit",
+                ],
+                field,
+            ),
         }
     }
 
@@ -134,6 +144,11 @@ impl Admissible for TrafficPolicy {
             }
             if let Some(networks) = &self.spec.networks {
                 check.field(NETWORKS, |check| networks_fit(check, networks));
+            }
+            if let Some(rate_limit) = &self.spec.rate_limit {
+                check.field(RATE_LIMIT, |check| {
+                    check.each("rules", &rate_limit.rules, rate_limit_rule);
+                });
             }
         });
     }
@@ -233,9 +248,20 @@ fn is_unknown(name: &str) -> bool {
 const JWT: &str = "jwt";
 const AUTHORIZATION: &str = "authorization";
 const NETWORKS: &str = "networks";
+const RATE_LIMIT: &str = "rateLimit";
 
 fn rule(check: &mut Check, rule: &AuthorizationRuleSpec) {
-    check.field("when", |check| match Expression::parse(&rule.when) {
+    condition(check, &rule.when);
+}
+
+fn rate_limit_rule(check: &mut Check, rule: &RateLimitRuleSpec) {
+    if let Some(when) = &rule.when {
+        condition(check, when);
+    }
+}
+
+fn condition(check: &mut Check, when: &str) {
+    check.field("when", |check| match Expression::parse(when) {
         Ok(expression) => {
             for warning in expression.warnings() {
                 check.warn(warning);

@@ -40,6 +40,7 @@ impl Unit for CostUnit {
         let cost = match kind {
             HolderKind::TrafficPolicy => of_policy(reader, name, cost_at_target),
             HolderKind::Networks => of_policy(reader, name, networks_at_target),
+            HolderKind::RateTables => of_policy(reader, name, rate_tables_at_target),
             HolderKind::Backend => of_backend(reader, name),
             HolderKind::XBackend => of_x_backend(reader, name),
             HolderKind::Pool => of_pool(reader, name),
@@ -63,7 +64,7 @@ impl Unit for CostUnit {
     fn is_alive(&self, state: &State) -> bool {
         let (store, name) = (&state.objects.store, &self.0.name);
         match self.0.kind {
-            HolderKind::TrafficPolicy | HolderKind::Networks => {
+            HolderKind::TrafficPolicy | HolderKind::Networks | HolderKind::RateTables => {
                 store.traffic_policies.contains_key(name)
             }
             HolderKind::Backend => store.backends.contains_key(name),
@@ -145,6 +146,17 @@ fn networks_at_target(
 ) -> Option<RoomCost> {
     let networks = claimed.spec.networks.as_ref()?;
     Some([networks.len() as u64, networks.memory_bytes() as u64])
+}
+
+/// The rules of rate limits, and the bytes of their keys: each target has its own.
+fn rate_tables_at_target(
+    _: &ObjectName,
+    _: &PolicyTarget,
+    claimed: &ClaimedPolicy,
+) -> Option<RoomCost> {
+    let rules = claimed.spec.rate_limit.as_ref()?.rules.iter();
+    let tables = rules.map(|rule| [1, rule.table_bytes()]);
+    Some(tables.fold([0, 0], sum))
 }
 
 /// What a policy has at each of its targets.

@@ -1,15 +1,19 @@
 //! A `TrafficPolicy` at its targets: the carried settings, and its status.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use xds::model::{ObjectName, PolicyTarget, Resource};
+use xds::model::{
+    ObjectName, PolicyTarget, RateLimitKey, RateLimitPolicy, RateLimitRule, Resource,
+};
 
 use super::policy::{PolicyReference, ResolvedPolicy};
 use super::room::FullGateways;
 use super::tokens::gateways;
 use crate::api::TrafficPolicy;
+use crate::budgets::Budget;
 use crate::problem::Problem;
-use crate::resolve::policy::{ClaimedPolicy, Phase};
+use crate::resolve::policy::{ClaimedPolicy, Phase, TargetedPolicy};
 use crate::resolve::policy_fields::is_without_effect;
 use crate::status::{PolicyStatus, Status, TargetOutcome};
 use crate::store::ObjectRef;
@@ -109,7 +113,9 @@ impl EffectUnit {
                     reference,
                     refusal: Some(problem),
                     lost: &[],
-                    inapplicable: &[],
+                    inapplicable: Cow::Borrowed(&[]),
+                    inapplicable_are: NO_EFFECT,
+                    effect: None,
                     is_left: false,
                     refuses_all: false,
                     in_use: false,
@@ -133,21 +139,40 @@ impl EffectUnit {
         }
         let is_closed =
             no_room.is_some() && claimed_policy.is_some_and(ClaimedPolicy::is_restricting);
+        let mut inapplicable = Cow::Borrowed(&*targeted.inapplicable);
+        let mut inapplicable_are = NO_EFFECT;
+        if let Some(problem) = claimed_policy.and_then(|it| self.few_keys(reader, targeted, it)) {
+            if inapplicable.is_empty() {
+                inapplicable_are = FEW_KEYS;
+            }
+            inapplicable.to_mut().push(problem);
+        }
+        let rate_limit = claimed_policy.and_then(|it| it.spec.rate_limit.as_ref());
         TargetOutcome {
             reference,
             refusal,
             lost,
-            inapplicable: &targeted.inapplicable,
+            inapplicable,
+            inapplicable_are,
+            effect: rate_limit.map(effect_of),
             is_left,
             refuses_all: targeted.spec.is_invalid || too_large.is_some() || is_closed,
             in_use,
         }
     }
 
-    /// The Gateways that have no room for the policy or its networks.
+    /// The Gateways that have no room for the policy, its networks or the number of its rules of rate limits.
     fn full(&self, reader: &UnitReader<'_>, gateways: &Gateways) -> FullGateways {
         let of = |kind| reader.full_gateways(kind, &self.0, gateways);
-        of(HolderKind::TrafficPolicy).and(of(HolderKind::Networks))
+        let rate_rules = of(HolderKind::RateTables).of(Budget::GatewayRateRules);
+        let policy = of(HolderKind::TrafficPolicy);
+        policy.and(of(HolderKind::Networks)).and(rate_rules)
+    }
+
+    /// The Gateways that have no room for the keys of its rate limits.
+    fn full_of_keys(&self, reader: &UnitReader<'_>, gateways: &Gateways) -> FullGateways {
+        let full = reader.full_gateways(HolderKind::RateTables, &self.0, gateways);
+        full.of(Budget::GatewayRateTables)
     }
 
     /// Why the Gateways of a target do not have the policy's settings, if they have no room for them.
@@ -173,6 +198,24 @@ impl EffectUnit {
         reader.room_problem(&full, "policy", effect)
     }
 
+    /// That Gateways of a target have no room for the keys of the policy's rate limits.
+    fn few_keys(
+        &self,
+        reader: &UnitReader<'_>,
+        targeted: &TargetedPolicy,
+        claimed: &ClaimedPolicy,
+    ) -> Option<Problem> {
+        claimed.spec.rate_limit.as_ref()?;
+        let gateways = gateways(reader, &targeted.target);
+        let full = self.full_of_keys(reader, &gateways);
+        let least = RateLimitRule::LEAST_KEYS;
+        let effect = format!(
+            "Each of its rules keeps {least} keys there, and forgets those of more clients: set a smaller maxKeys"
+        );
+        let problem = reader.room_problem(&full, "policy's keys", &effect)?;
+        Some(problem.under("spec.rateLimit"))
+    }
+
     /// Carries the remaining settings at a target, if that carries traffic. Where a Gateway has no room for
     /// them, the target refuses every request if they restrict access. That is one small policy for each
     /// target and restriction, which other budgets bound, so it always has room: without it the target would be
@@ -192,8 +235,16 @@ impl EffectUnit {
         let (with_room, without) = full.split(gateways);
         let mut in_use = false;
         if !with_room.is_empty() {
-            resources.push((claimed_policy.at(&self.0, target).into(), with_room));
             in_use = true;
+            let full = self.full_of_keys(reader, &with_room);
+            let (with_tables, few_keys) = full.split(with_room);
+            if !with_tables.is_empty() {
+                resources.push((claimed_policy.at(&self.0, target).into(), with_tables));
+            }
+            if !few_keys.is_empty() {
+                let policy = claimed_policy.with_few_keys(&self.0, target);
+                resources.push((policy.into(), few_keys));
+            }
         }
         if !without.is_empty() && claimed_policy.is_restricting() {
             in_use = true;
@@ -205,3 +256,26 @@ impl EffectUnit {
         in_use
     }
 }
+
+/// The effect of a policy that limits rates, with what may be unexpected.
+fn effect_of(limit: &RateLimitPolicy) -> Cow<'static, str> {
+    let keys = limit.rules.iter().flat_map(|rule| &rule.key);
+    let header = keys.filter_map(|part| match part {
+        RateLimitKey::Header(name) => Some(name),
+        _ => None,
+    });
+    match header.min_by_key(|name| name.as_str()) {
+        None => EACH_PROXY.into(),
+        Some(name) => format!(
+            "{EACH_PROXY}; header {name} of a key is what the client sends, unless claimsToHeaders or an \
+             authorization server of the listener sets it: those of rules are asked later"
+        )
+        .into(),
+    }
+}
+
+const EACH_PROXY: &str = "the policy has an effect; each proxy counts requests by itself";
+/// What settings are that a target leaves out.
+const NO_EFFECT: &str = "some fields have no effect here";
+/// What rate limits are where there is no room for their keys.
+const FEW_KEYS: &str = "rate limits keep fewer keys here";

@@ -138,13 +138,14 @@ pub(super) fn of_object(object: &Object) -> Vec<AnyUnit> {
 fn of_policy(name: ObjectName) -> Vec<AnyUnit> {
     let cost = |kind| {
         let name = name.clone();
-        CostUnit(Holder { kind, name })
+        CostUnit(Holder { kind, name }).into()
     };
     vec![
         PolicyUnit(name.clone()).into(),
         TokensUnit(name.clone()).into(),
-        cost(HolderKind::TrafficPolicy).into(),
-        cost(HolderKind::Networks).into(),
+        cost(HolderKind::TrafficPolicy),
+        cost(HolderKind::Networks),
+        cost(HolderKind::RateTables),
         EffectUnit(name).into(),
     ]
 }

@@ -80,7 +80,9 @@ impl Unit for RoomUnit {
 fn emitting(holder: &Holder) -> AnyUnit {
     let name = holder.name.clone();
     match holder.kind {
-        HolderKind::TrafficPolicy | HolderKind::Networks => EffectUnit(name).into(),
+        HolderKind::TrafficPolicy | HolderKind::Networks | HolderKind::RateTables => {
+            EffectUnit(name).into()
+        }
         HolderKind::Backend => BackendUseUnit(name).into(),
         HolderKind::XBackend => XBackendUnit(name).into(),
         HolderKind::Pool => PoolUnit(name).into(),
@@ -102,6 +104,12 @@ impl FullGateways {
         for (gateway, budget) in others.0 {
             self.0.entry(gateway).or_insert(budget);
         }
+        self
+    }
+
+    /// Those where this budget is exceeded.
+    pub(super) fn of(mut self, budget: Budget) -> Self {
+        self.0.retain(|_, exceeded| *exceeded == budget);
         self
     }
 

@@ -6,8 +6,9 @@ use xds::model::{
     AccessLog, AccessLogFilter, AuthorizationPolicy, AuthorizationRule, ClaimHeader, Ejection,
     EscapedSlash, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
     JwtSource, Limits, LogFormat, NetworkList, NetworkPolicy, ObjectName, PathOptions, Policy,
-    PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, Resource, RetryBudget,
-    RetryConstraint, RetryRate, Timeout, Trust,
+    PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, Rate,
+    RateLimitHeaders, RateLimitKey, RateLimitPolicy, RateLimitRule, RateLimitStatus, RatePeriod,
+    Resource, RetryBudget, RetryConstraint, RetryRate, Timeout, Trust,
 };
 
 use super::{
@@ -100,6 +101,7 @@ fn every_field() -> PolicySpec {
             deny: NetworkList::new([(ip("10.1.0.0"), 16), (ip("fd00:1::"), 32)]),
             allow: Some(NetworkList::new([(ip("10.0.0.0"), 8)])),
         }),
+        rate_limit: Some(rate_limit()),
         client_certificate: Some(certificate()),
         is_invalid: false,
         closes_connections: false,
@@ -141,6 +143,11 @@ fn other_values() -> PolicySpec {
             allow: Vec::new(),
         }),
         networks: Some(NetworkPolicy::ListMissing),
+        rate_limit: Some(RateLimitPolicy {
+            rules: vec![rate_limit_rule("blocked", None)],
+            status: RateLimitStatus::TooManyRequests,
+            headers: RateLimitHeaders::Off,
+        }),
         ..nothing()
     }
 }
@@ -267,5 +274,43 @@ fn authorization() -> AuthorizationPolicy {
     AuthorizationPolicy {
         deny: vec![rule("no-bots", "request.headers['user-agent'] == 'bot'")],
         allow: vec![rule("", "jwt.claims.admin == true")],
+    }
+}
+
+fn rate_limit() -> RateLimitPolicy {
+    let rate = Rate::new(count(10), RatePeriod::Minute, count(20)).expect("a short burst");
+    let each = RateLimitRule {
+        when: Some("request.method != 'GET'".to_owned()),
+        key: vec![
+            RateLimitKey::ClientAddress {
+                ipv4_prefix: 32,
+                ipv6_prefix: 64,
+            },
+            RateLimitKey::Header(header("x-tenant")),
+            RateLimitKey::Claim("sub".to_owned()),
+            RateLimitKey::Cookie("sid".to_owned()),
+        ],
+        dry_run: true,
+        ..rate_limit_rule("each", Some(rate))
+    };
+    let target = RateLimitRule {
+        key: vec![RateLimitKey::Host, RateLimitKey::Path],
+        ..rate_limit_rule("target", Some(rate))
+    };
+    RateLimitPolicy {
+        rules: vec![each, target],
+        status: RateLimitStatus::Unavailable,
+        headers: RateLimitHeaders::Draft,
+    }
+}
+
+fn rate_limit_rule(name: &str, rate: Option<Rate>) -> RateLimitRule {
+    RateLimitRule {
+        name: name.to_owned(),
+        when: None,
+        key: Vec::new(),
+        rate,
+        dry_run: false,
+        max_keys: 4096,
     }
 }

@@ -1,0 +1,337 @@
+//! Limits of requests per client, or per other keys.
+//!
+//! [`RateLimit`] is a policy, compiled off the shards; [`RuleCounter`]s are what its rules have counted, which
+//! all shards share and changes of the configuration keep. [`RateLimits`] are those in force at a rule of a
+//! route: each moment of a request checks all of its rules, then counts it in all. How fast requests may
+//! come is in `pace`, who has sent how many in `table`.
+
+mod headers;
+mod key;
+mod pace;
+mod rule;
+mod state;
+mod table;
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use xds::model::{RateLimitHeaders, RateLimitPolicy, RateLimitRule, RateLimitStatus};
+
+use crate::policy::authorization::{Attributes, Subject};
+use crate::policy::jwt::Authenticator;
+
+pub use headers::{Balance, seconds};
+pub use pace::Pace;
+pub use rule::RateRule;
+pub use state::{RuleCounter, RuleCounts, RuleState, SharedCounts, no_counts, since_start};
+pub use table::{Exhausted, KeyHash, Table, Taken};
+
+use self::state::Reading;
+
+/// The compiled rate limits of a target.
+#[derive(Debug)]
+pub struct RateLimit {
+    status: RateLimitStatus,
+    headers: RateLimitHeaders,
+    rules: Box<[RateRule]>,
+}
+
+impl RateLimit {
+    /// Compiles a policy; `counter` gives that of each rule.
+    #[must_use]
+    pub fn compile(
+        policy: &RateLimitPolicy,
+        mut counter: impl FnMut(&RateLimitRule) -> Arc<RuleCounter>,
+    ) -> Self {
+        let rules = policy.rules.iter();
+        Self {
+            status: policy.status,
+            headers: policy.headers,
+            rules: rules
+                .map(|rule| RateRule::compile(rule, counter(rule)))
+                .collect(),
+        }
+    }
+
+    /// Whether a rule reads claims.
+    #[must_use]
+    pub fn reads_claims(&self) -> bool {
+        self.rules.iter().any(RateRule::reads_claims)
+    }
+}
+
+/// When a request is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// Before its sender is authenticated: rules that read no claim.
+    Early,
+    /// Once it is authorized: rules that read claims.
+    Late,
+}
+
+/// The rate limits at a rule of a route.
+#[derive(Debug)]
+pub struct RateLimits(Box<[InForce]>);
+
+/// A policy at a rule of a route.
+#[derive(Debug)]
+struct InForce {
+    limit: Arc<RateLimit>,
+    /// Which of its rules count late, by a bit for each.
+    late: u16,
+}
+
+impl RateLimits {
+    /// The rate limits of a policy, beside these tokens: rules that read headers made of claims wait for
+    /// them.
+    #[must_use]
+    pub fn new(limit: Arc<RateLimit>, jwt: Option<&Authenticator>) -> Self {
+        let mut late = 0;
+        for (rule, bit) in limit.rules.iter().zip(bits()) {
+            if rule.waits_for(jwt) {
+                late |= bit;
+            }
+        }
+        Self(Box::new([InForce { limit, late }]))
+    }
+
+    /// Whether there are rules that count at a moment.
+    #[must_use]
+    pub fn counts_at(&self, moment: Moment) -> bool {
+        self.rules_at(moment).next().is_some()
+    }
+
+    /// Whether rules that count at a moment read headers.
+    #[must_use]
+    pub fn reads_headers(&self, moment: Moment) -> bool {
+        self.rules_at(moment).any(|(_, rule)| rule.reads_headers())
+    }
+
+    fn rules_at(&self, moment: Moment) -> impl Iterator<Item = (&RateLimit, &RateRule)> {
+        self.0.iter().flat_map(move |InForce { limit, late }| {
+            let rules = limit.rules.iter().zip(bits());
+            let here = rules.filter(move |(_, bit)| (late & bit != 0) == (moment == Moment::Late));
+            here.map(move |(rule, _)| (&**limit, rule))
+        })
+    }
+
+    /// Counts a request at a moment, `since` the start of the process; on this shard. Rules are explained if
+    /// `explains`.
+    #[must_use]
+    pub fn count(
+        &self,
+        moment: Moment,
+        subject: Subject<'_>,
+        (since, shard): (Duration, usize),
+        explains: bool,
+    ) -> Counted<'_> {
+        let mut counted = Counted {
+            explains,
+            ..Counted::default()
+        };
+        let attributes = OnceCell::new();
+        let collect = || {
+            let networks = self.rules_at(moment).map(|(_, rule)| rule.networks());
+            Attributes::of(subject, self.reads_headers(moment), networks)
+        };
+        let mut checks = Vec::new();
+        for (limit, rule) in self.rules_at(moment) {
+            match rule.applies(|| attributes.get_or_init(collect)) {
+                Ok(true) => {}
+                Ok(false) => {
+                    counted.explain(rule, || "does not apply: its condition is false".to_owned());
+                    continue;
+                }
+                Err(why) => counted.explain(rule, || {
+                    format!("applies, since its condition cannot be evaluated: {why}")
+                }),
+            }
+            checks.push(Check {
+                limit,
+                rule,
+                state: rule.state(),
+                key: rule.hash(&subject),
+                result: None,
+            });
+        }
+        decide(&mut checks, (since, shard), &mut counted);
+        counted
+    }
+}
+
+/// A rule that applies to a request.
+struct Check<'a> {
+    limit: &'a RateLimit,
+    rule: &'a RateRule,
+    /// `None` if a newer configuration does not have the rule: it counts nothing.
+    state: Reading,
+    key: KeyHash,
+    /// What it says, once it was asked.
+    result: Option<Result<Taken, Exhausted>>,
+}
+
+impl Check<'_> {
+    fn refuses(&self) -> bool {
+        matches!(self.result, Some(Err(_))) && !self.rule.is_dry_run()
+    }
+
+    /// Looks whether the request would be allowed.
+    fn look(&mut self, since: Duration) {
+        if let Some(state) = self.state.as_deref() {
+            self.result = state.check(self.key, since).err().map(Err);
+        }
+    }
+
+    fn take(&mut self, since: Duration) {
+        if let Some(state) = self.state.as_deref() {
+            self.result = Some(state.take(self.key, since));
+        }
+    }
+
+    fn give_back(&mut self, since: Duration) {
+        if let (Some(state), Some(Ok(_))) =
+            (self.state.as_deref(), self.result.take_if(|it| it.is_ok()))
+        {
+            state.give_back(self.key, since);
+        }
+    }
+}
+
+/// Checks all rules, then counts in all. If others have taken what was left meanwhile, the request is
+/// refused and not counted: one too many is refused at worst.
+fn decide<'a>(
+    checks: &mut [Check<'a>],
+    (since, shard): (Duration, usize),
+    counted: &mut Counted<'a>,
+) {
+    if checks.len() > 1 {
+        for check in &mut *checks {
+            check.look(since);
+        }
+    }
+    if !checks.iter().any(Check::refuses) {
+        for at in 0..checks.len() {
+            let (before, rest) = checks.split_at_mut(at);
+            let Some(check) = rest.first_mut().filter(|it| it.result.is_none()) else {
+                continue;
+            };
+            check.take(since);
+            if check.refuses() {
+                before.iter_mut().for_each(|it| it.give_back(since));
+                break;
+            }
+        }
+    }
+    for check in checks {
+        counted.add(check, since, shard);
+    }
+}
+
+/// The result of counting a request.
+#[derive(Debug, Default)]
+pub struct Counted<'a> {
+    /// That it is refused.
+    pub refusal: Option<Refusal<'a>>,
+    /// What the rule that leaves it least tells the client.
+    pub balance: Option<(Balance<'a>, RateLimitHeaders)>,
+    /// What rules said, for traces.
+    pub explanations: Vec<(&'a str, String)>,
+    explains: bool,
+}
+
+/// The refusal of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal<'a> {
+    /// `kind/namespace/name` of the policy.
+    pub policy: &'a str,
+    /// Name of the rule: of several, the one that takes longest.
+    pub rule: &'a str,
+    /// Status of the response.
+    pub status: RateLimitStatus,
+    /// Time until the next request is allowed; `None` if none ever is.
+    pub retry_after: Option<Duration>,
+}
+
+impl<'a> Counted<'a> {
+    fn explain(&mut self, rule: &'a RateRule, what: impl FnOnce() -> String) {
+        if self.explains {
+            self.explanations.push((rule.name(), what()));
+        }
+    }
+
+    fn add(&mut self, check: &Check<'a>, since: Duration, shard: usize) {
+        let (limit, rule) = (check.limit, check.rule);
+        let Some(state) = check.state.as_deref() else {
+            return self.explain(rule, || {
+                "counts nothing: it is no longer configured".to_owned()
+            });
+        };
+        let balance = || state.balance(rule.name(), check.key, since);
+        let counts = rule.counter().counts(shard);
+        match check.result {
+            None => {
+                return self.explain(rule, || {
+                    "does not count it: another rule refuses it".to_owned()
+                });
+            }
+            Some(Ok(taken)) => {
+                counts.count_allowed(taken.replaced);
+                self.explain(rule, || {
+                    balance().map_or_else(String::new, |it| format!("allows it: {it}"))
+                });
+            }
+            Some(Err(_)) if rule.is_dry_run() => {
+                counts.count_would_limit();
+                self.explain(rule, || {
+                    "would refuse it without dryRun, and lets it pass".to_owned()
+                });
+            }
+            Some(Err(exhausted)) => {
+                counts.count_limited();
+                let retry_after = state.time_until_allowed(exhausted);
+                self.explain(rule, || match retry_after {
+                    Some(wait) => {
+                        let seconds = seconds(wait);
+                        format!("refuses it: the next request is allowed in {seconds} s")
+                    }
+                    None => "refuses it, as every request".to_owned(),
+                });
+                self.refuse(Refusal {
+                    policy: rule.counter().policy(),
+                    rule: rule.name(),
+                    status: limit.status,
+                    retry_after,
+                });
+            }
+        }
+        if limit.headers == RateLimitHeaders::Off || rule.is_dry_run() {
+            return;
+        }
+        if let Some(balance) = balance() {
+            let is_least = |(least, _): &(Balance<'_>, _)| balance.remaining < least.remaining;
+            if self.balance.as_ref().is_none_or(is_least) {
+                self.balance = Some((balance, limit.headers));
+            }
+        }
+    }
+
+    fn refuse(&mut self, refusal: Refusal<'a>) {
+        let lasts_longer = |it: &Refusal<'_>| match (it.retry_after, refusal.retry_after) {
+            (Some(known), Some(new)) => new > known,
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        if self.refusal.as_ref().is_none_or(lasts_longer) {
+            self.refusal = Some(refusal);
+        }
+    }
+}
+
+/// A bit for each rule of a policy.
+fn bits() -> impl Iterator<Item = u16> {
+    std::iter::successors(Some(1_u16), |bit| bit.checked_shl(1))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! The keys of a rule and when their next requests are to arrive: a table of atomics that all shards share,
+//! without a lock.
+//!
+//! A key is a word of 64 bits: 24 bits of its hash, and 40 bits of time. It is in one of the 8 places of its
+//! set, a cache line. Changing it is one compare-exchange; who loses it looks again. A new key takes the
+//! place of the key with the least debt, which is one without any wherever there is one; of equal ones the
+//! older stays. Keys that are being refused have the most debt, so that a flood of keys with one request each
+//! replaces only its own kind.
+//!
+//! What a flood can still push out: keys that owe less than its own do, and, where all keys of a set are being
+//! refused, that of them which owes least. It has its burst again when it returns. All such keys are counted
+//! as replaced: the table is too small.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::pace::{Pace, TIME_BITS, TIMES};
+
+/// The keys of a rule.
+#[derive(Debug)]
+pub struct Table {
+    /// A power of two.
+    sets: Box<[Set]>,
+}
+
+/// A cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Set([AtomicU64; WAYS]);
+
+/// A hash of a key, with a random seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyHash(pub(super) u64);
+
+/// A request that was allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// The debt of its key after it, in units.
+    pub debt: u64,
+    /// Whether a key that owed something was forgotten for it.
+    pub replaced: bool,
+}
+
+/// A request that was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exhausted {
+    /// Units until the next one is allowed.
+    pub wait: u64,
+}
+
+/// A place in a set, and the word that was read there.
+#[derive(Clone, Copy)]
+struct Place<'t> {
+    word: &'t AtomicU64,
+    seen: u64,
+    debt: u64,
+}
+
+impl KeyHash {
+    /// Not 0, which is an empty place.
+    fn tag(self) -> u64 {
+        (self.0 >> TIME_BITS).max(1)
+    }
+}
+
+impl Table {
+    /// A table of this many keys, rounded up to a power of two. Its memory is used as it fills.
+    #[must_use]
+    pub fn new(keys: u32) -> Self {
+        let keys = usize::try_from(keys).unwrap_or(usize::MAX);
+        let sets = keys.div_ceil(WAYS).max(1);
+        Self {
+            sets: zeroed(sets.checked_next_power_of_two().unwrap_or(1)),
+        }
+    }
+
+    /// The table for another pace or another number of keys, with what all keys owe. What shards count in
+    /// this one from now on is lost.
+    pub(super) fn changed(
+        &self,
+        keys: u32,
+        (from, now): (&Pace, u64),
+        (to, then): (&Pace, u64),
+    ) -> Self {
+        let changed = Self::new(keys);
+        let (old, new) = (self.sets.len(), changed.sets.len());
+        for (index, set) in self.sets.iter().enumerate() {
+            for word in &set.0 {
+                let seen = word.load(Ordering::Relaxed);
+                let debt = from.debt(seen & TIMES, now);
+                if seen == 0 || debt == 0 {
+                    continue;
+                }
+                let debt = to.convert(debt, from);
+                let word = (seen & !TIMES) | Pace::arrival(debt, then);
+                // The hash is not known beyond its place: in a larger table it may be in any of these sets.
+                let places = (index.checked_rem(new).unwrap_or_default()..new).step_by(old.max(1));
+                for set in places.filter_map(|at| changed.sets.get(at)) {
+                    set.keep(word, debt, (to, then));
+                    if new <= old {
+                        break;
+                    }
+                }
+            }
+        }
+        changed
+    }
+
+    /// The number of keys that fit.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.sets.len().saturating_mul(WAYS)
+    }
+
+    /// What a key owes.
+    pub(super) fn debt(&self, key: KeyHash, pace: &Pace, now: u64) -> u64 {
+        let words = self.set(key).iter();
+        let mut words = words.map(|word| word.load(Ordering::Relaxed));
+        let own = words.find(|seen| seen >> TIME_BITS == key.tag());
+        own.map_or(0, |seen| pace.debt(seen & TIMES, now))
+    }
+
+    /// Counts a request.
+    ///
+    /// # Errors
+    /// There are too many of this key.
+    pub(super) fn take(&self, key: KeyHash, pace: &Pace, now: u64) -> Result<Taken, Exhausted> {
+        for _ in 0..RACES {
+            let (place, is_own) = match self.find(key, pace, now) {
+                Some(Found::Own(place)) => (place, true),
+                Some(Found::Other(place)) => (place, false),
+                // There are no empty sets.
+                None => break,
+            };
+            let owed = if is_own { place.debt } else { 0 };
+            let debt = pace.step(owed).map_err(|wait| Exhausted { wait })?;
+            if place.replace(key, debt, now) {
+                let replaced = !is_own && place.debt > 0;
+                return Ok(Taken { debt, replaced });
+            }
+        }
+        Err(Exhausted {
+            wait: pace.one_step(),
+        })
+    }
+
+    /// Takes a counted request back, unless its key was forgotten since.
+    pub(super) fn give_back(&self, key: KeyHash, pace: &Pace, now: u64) {
+        for _ in 0..RACES {
+            let Some(Found::Own(place)) = self.find(key, pace, now) else {
+                return;
+            };
+            let debt = pace.step_back(place.debt);
+            if place.replace(key, debt, now) {
+                return;
+            }
+        }
+    }
+
+    fn set(&self, key: KeyHash) -> &[AtomicU64] {
+        let mask = self.sets.len().saturating_sub(1);
+        let index = usize::try_from(key.0 & TIMES).unwrap_or_default() & mask;
+        self.sets.get(index).map_or(&[], |set| &set.0)
+    }
+
+    /// The place of a key, or the one that it may have.
+    fn find(&self, key: KeyHash, pace: &Pace, now: u64) -> Option<Found<'_>> {
+        let tag = key.tag();
+        let mut least: Option<Place<'_>> = None;
+        for word in self.set(key) {
+            let seen = word.load(Ordering::Relaxed);
+            let debt = match seen {
+                0 => 0,
+                _ => pace.debt(seen & TIMES, now),
+            };
+            let place = Place { word, seen, debt };
+            if seen >> TIME_BITS == tag {
+                return Some(Found::Own(place));
+            }
+            // Places are filled from the front, so of equal ones the older is before the other.
+            let is_less =
+                least.is_none_or(|least| debt < least.debt || debt == least.debt && debt > 0);
+            if is_less {
+                least = Some(place);
+            }
+        }
+        least.map(Found::Other)
+    }
+}
+
+/// Where a key is, or may be.
+enum Found<'t> {
+    Own(Place<'t>),
+    /// In the place of another.
+    Other(Place<'t>),
+}
+
+impl Place<'_> {
+    /// Puts a key here. `false` if the place has changed meanwhile.
+    fn replace(self, key: KeyHash, debt: u64, now: u64) -> bool {
+        let word = (key.tag() << TIME_BITS) | Pace::arrival(debt, now);
+        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+        let exchanged = self
+            .word
+            .compare_exchange(self.seen, word, success, failure);
+        exchanged.is_ok()
+    }
+}
+
+impl Set {
+    /// Keeps a word in the place of one that owes less.
+    fn keep(&self, word: u64, debt: u64, (pace, now): (&Pace, u64)) {
+        let owed = |word: &AtomicU64| match word.load(Ordering::Relaxed) {
+            0 => 0,
+            seen => pace.debt(seen & TIMES, now),
+        };
+        let least = self.0.iter().min_by_key(|word| owed(word));
+        if let Some(least) = least
+            && owed(least) < debt
+        {
+            least.store(word, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Sets without a key. The allocator gets such memory from the system, which provides it as it is used.
+#[expect(unsafe_code, reason = "memory of zeros")]
+fn zeroed(sets: usize) -> Box<[Set]> {
+    let sets = Box::<[Set]>::new_zeroed_slice(sets);
+    // SAFETY: a set is an array of `AtomicU64`, for which all bits zero are a valid value.
+    unsafe { sets.assume_init() }
+}
+
+/// Keys of a set: 8, a cache line.
+const WAYS: usize = 8;
+/// Lost compare-exchanges after which a request is refused: 64, more than any processor has contenders for
+/// one key at a time.
+const RACES: u32 = 64;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Rate limits, if the rule has any.
+
+use std::time::Instant;
+
+use crate::exchange::{Exchange, Matched};
+use crate::failure::{Failure, FailureKind};
+use crate::policy::authorization::Subject;
+use crate::policy::jwt::Principal;
+use crate::policy::rate_limit::{Counted, Moment, RateLimits, since_start};
+use crate::trace::PolicyEffect;
+
+impl<'a> Exchange<'a> {
+    /// Counts the request in the rules of this moment, or refuses it. A preflight counts nowhere: a browser
+    /// sends it by itself.
+    pub(super) fn limit_rate(
+        &mut self,
+        matched: &Matched<'a>,
+        host: &str,
+        moment: Moment,
+    ) -> Result<(), Failure> {
+        match matched.rule.rate_limits.as_deref() {
+            Some(limits) if limits.counts_at(moment) => {
+                self.count_rate(limits, matched, host, moment)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn count_rate(
+        &mut self,
+        limits: &'a RateLimits,
+        matched: &Matched<'a>,
+        host: &str,
+        moment: Moment,
+    ) -> Result<(), Failure> {
+        if self.is_preflight(matched) {
+            if let Some(trace) = &self.record.trace {
+                let why = "a preflight request counts nowhere";
+                trace.policy("rateLimit", PolicyEffect::Skipped(why));
+            }
+            return Ok(());
+        }
+        let own = if limits.reads_headers(moment) {
+            self.own_lines(matched.target)
+        } else {
+            Vec::new()
+        };
+        let received = self.received;
+        let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
+        let subject = Subject {
+            method: received.method(),
+            host,
+            path: matched.target.path(),
+            fields: self.effective_fields(&own),
+            client: self.bind.trust.client(&self.client.hop, fields, bytes),
+            claims: self.principal.as_ref().and_then(Principal::claims),
+        };
+        let place = (since_start(Instant::now()), usize::from(self.shard.id));
+        let counted = limits.count(moment, subject, place, self.record.trace.is_some());
+        if let Some(trace) = &self.record.trace {
+            trace.rate_limit(&counted);
+        }
+        self.tell_client(&counted);
+        let Some(refusal) = counted.refusal else {
+            return Ok(());
+        };
+        tracing::debug!(
+            route = &*matched.rule.name,
+            policy = refusal.policy,
+            rule = refusal.rule,
+            "refused a request, since there are too many"
+        );
+        let limited = self.rate_limited.get_or_insert_default();
+        limited.status = refusal.status;
+        limited.retry_after = refusal.retry_after;
+        Err(FailureKind::RateLimited.into())
+    }
+
+    /// Keeps what the rule that leaves the client least says, of both moments, for the response.
+    fn tell_client(&mut self, counted: &Counted<'_>) {
+        let Some((balance, headers)) = &counted.balance else {
+            return;
+        };
+        let known = self.rate_limited.get_or_insert_default();
+        let is_least = known
+            .remaining
+            .is_none_or(|known| balance.remaining < known);
+        if is_least {
+            known.remaining = Some(balance.remaining);
+            known.fields = balance.fields(*headers);
+        }
+    }
+}
