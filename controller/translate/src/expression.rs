@@ -12,7 +12,9 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue
 use cel::{Context, Env, ExecutionError, Value};
 use thiserror::Error;
 
-use self::addresses::{check_texts, network_of, replace_networks};
+use self::addresses::{
+    IN, check_texts, is_client_address_of, network_of, replace_networks, takes_address,
+};
 use crate::network::InvalidNetwork;
 
 /// Why a text is not a valid expression of a rule, with advice.
@@ -63,6 +65,15 @@ pub enum InvalidExpression {
         "compares client.address with `{0}`, which is no address: write a whole one, or use cidr()"
     )]
     NoAddress(String),
+    /// It uses the client's address as a text of no known meaning.
+    #[error(
+        "uses client.address in a way that compares it as text, where 10.9.0.0 is after 10.10.0.0: use it with \
+             ==, != or in, or write cidr('10.0.0.0/8').contains(client.address)"
+    )]
+    AddressAsText,
+    /// Its loop has a variable with the name of another value.
+    #[error("has a loop variable `{0}`, which is the name of another value; rename the variable")]
+    LoopVariable(String),
     /// It is not a boolean.
     #[error("does not evaluate to a boolean; add a comparison")]
     NoCondition,
@@ -224,6 +235,10 @@ impl<'a> Check<'a> {
                 select.field
             )));
         }
+        if is_client_address_of(select) {
+            // Calls that may read it do not come here for it.
+            return Err(InvalidExpression::AddressAsText);
+        }
         self.reads_headers |= root == "request" && select.field == "headers";
         Ok(())
     }
@@ -233,7 +248,7 @@ impl<'a> Check<'a> {
             self.networks.push(network);
             return Ok(());
         }
-        self.warnings.extend(check_texts(call)?);
+        self.warnings.extend(check_texts(call, self.within)?);
         let name = call.func_name.as_str();
         let is_of_loop = self.within.is_some() && name == NOT_STRICTLY_FALSE;
         if !is_of_loop && !FUNCTIONS.contains(&name) {
@@ -241,8 +256,22 @@ impl<'a> Check<'a> {
             let shown = name.trim_matches('_').to_owned();
             return Err(InvalidExpression::Unavailable(shown));
         }
-        call.target.iter().try_for_each(|it| self.expression(it))?;
-        self.all(&call.args)
+        let mut operands = call.target.as_deref().into_iter().chain(&call.args);
+        operands.try_for_each(|it| self.operand(name, it))
+    }
+
+    /// An operand of a function, or an element of a list that it searches.
+    fn operand(&mut self, function: &str, operand: &'a IdedExpr) -> Checked {
+        match &operand.expr {
+            Expr::Select(select) if is_client_address_of(select) && takes_address(function) => {
+                Ok(())
+            }
+            Expr::List(list) if function == IN => {
+                let mut elements = list.elements.iter();
+                elements.try_for_each(|it| self.operand(function, it))
+            }
+            _ => self.expression(operand),
+        }
     }
 
     /// `exists` and `all`; other macros need functions that are not available.
@@ -254,6 +283,10 @@ impl<'a> Check<'a> {
             return Err(InvalidExpression::Unavailable(
                 "two loop variables".to_owned(),
             ));
+        }
+        if ROOTS.contains(&&*it.iter_var) {
+            // Its fields would be taken for those of the loop's elements, and the other way round.
+            return Err(InvalidExpression::LoopVariable(it.iter_var.clone()));
         }
         self.expression(&it.iter_range)?;
         self.within = Some(it);
@@ -274,6 +307,9 @@ fn is_condition(expression: &IdedExpr) -> bool {
         _ => false,
     }
 }
+
+/// The variables that every expression has.
+const ROOTS: [&str; 3] = ["claims", "request", "client"];
 
 /// Functions available to rules.
 const FUNCTIONS: [&str; 16] = [

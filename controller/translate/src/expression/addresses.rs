@@ -2,13 +2,16 @@
 
 use std::net::IpAddr;
 
-use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
+use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
 
 use super::{InvalidExpression, network_field};
 use crate::network::{self, AddressText};
 
-/// Checks the texts that a call compares with the client's address. Returns a warning.
-pub(super) fn check_texts(call: &CallExpr) -> Result<Option<String>, InvalidExpression> {
+/// Checks the texts that a call within this loop compares with the client's address. Returns a warning.
+pub(super) fn check_texts(
+    call: &CallExpr,
+    within: Option<&ComprehensionExpr>,
+) -> Result<Option<String>, InvalidExpression> {
     let name = call.func_name.as_str();
     let operands: Vec<&IdedExpr> = call
         .target
@@ -17,14 +20,15 @@ pub(super) fn check_texts(call: &CallExpr) -> Result<Option<String>, InvalidExpr
         .chain(&call.args)
         .collect();
     let of_lists = operands.iter().flat_map(|it| match &it.expr {
-        Expr::List(list) if name == "@in" => &list.elements[..],
+        Expr::List(list) if name == IN => &list.elements[..],
+        Expr::Ident(variable) => elements_of(variable, within),
         _ => &[],
     });
     let operands: Vec<&IdedExpr> = of_lists.chain(operands.iter().copied()).collect();
     if !operands.iter().any(|it| is_client_address(it)) {
         return Ok(None);
     }
-    let is_of_parts = ["startsWith", "endsWith", "contains"].contains(&name);
+    let is_of_parts = PARTS.contains(&name);
     let texts = operands.iter().filter_map(|it| text(it));
     for text in texts {
         match network::classify(text) {
@@ -46,6 +50,20 @@ pub(super) fn check_texts(call: &CallExpr) -> Result<Option<String>, InvalidExpr
              cidr('10.1.0.0/16').contains(client.address)"
         )
     }))
+}
+
+/// The values of a loop's variable, if they are written in the expression.
+fn elements_of<'a>(variable: &str, within: Option<&'a ComprehensionExpr>) -> &'a [IdedExpr] {
+    let range = within.filter(|it| it.iter_var == variable);
+    match range.map(|it| &it.iter_range.expr) {
+        Some(Expr::List(list)) => &list.elements,
+        _ => &[],
+    }
+}
+
+/// Whether a function may have the client's address as an operand. All others would compare it as a text.
+pub(super) fn takes_address(function: &str) -> bool {
+    EQUALITY.contains(&function) || PARTS.contains(&function)
 }
 
 /// The network of `cidr('…').contains(client.address)`; `None` for other calls.
@@ -108,9 +126,10 @@ pub(super) fn replace_networks(expression: &mut IdedExpr) {
 }
 
 fn is_client_address(expression: &IdedExpr) -> bool {
-    let Expr::Select(select) = &expression.expr else {
-        return false;
-    };
+    matches!(&expression.expr, Expr::Select(select) if is_client_address_of(select))
+}
+
+pub(super) fn is_client_address_of(select: &SelectExpr) -> bool {
     matches!(&select.operand.expr, Expr::Ident(root) if root == "client")
         && select.field == "address"
         && !select.test
@@ -125,7 +144,13 @@ fn text(expression: &IdedExpr) -> Option<&str> {
 }
 
 /// Functions whose text has to be the whole address.
-const EQUALITY: [&str; 3] = ["_==_", "_!=_", "@in"];
+const EQUALITY: [&str; 3] = ["_==_", "_!=_", IN];
+
+/// Functions of a part of a text, which are warned about.
+const PARTS: [&str; 3] = ["startsWith", "endsWith", "contains"];
+
+/// The search in a list.
+pub(super) const IN: &str = "@in";
 
 /// The function of networks.
 const CIDR: &str = "cidr";
@@ -139,6 +164,9 @@ mod tests {
         for text in [
             "client.address in ['10.0.0.1', '2001:db8::1']",
             "client.address in claims.addresses",
+            "claims.address in [client.address, '10.0.0.1']",
+            "claims.addresses.exists(a, a == client.address)",
+            "has(client.address)",
             "cidr('10.0.0.0/8').contains(client.address)",
             "claims.a == 'b' || !cidr('2001:db8::/32').containsIP(client.address)",
             "claims.roles.exists(r, r == 'a' && cidr('::/0').contains(client.address))",
@@ -226,10 +254,49 @@ mod tests {
                 "write `10.0.0.2`",
             ),
             ("'10.0.0.0/8' in [client.address]", "write cidr("),
+            (
+                "['2001:DB8::1'].exists(a, a == client.address)",
+                "write `2001:db8::1`",
+            ),
+            ("['10.'].all(a, client.address != a)", "which is no address"),
+        ] {
+            refuse(text, part);
+        }
+    }
+
+    #[test]
+    fn an_address_that_would_be_a_text_is_refused() {
+        for (text, part) in [
+            (
+                "client.address >= '10.0.0.0' && client.address <= '10.255.255.255'",
+                "compares it as text",
+            ),
+            (
+                "[client.address].exists(a, a.startsWith('10.'))",
+                "compares it as text",
+            ),
+            (
+                "(claims.a == 'b' ? client.address : '') == '10.0.0.0/8'",
+                "compares it as text",
+            ),
+            ("size(client.address) == 9", "compares it as text"),
+            ("client.address", "compares it as text"),
+            (
+                "claims.x.exists(client, cidr('10.0.0.0/8').contains(client.address))",
+                "a loop variable `client`",
+            ),
+            (
+                "claims.x.all(request, request.path)",
+                "a loop variable `request`",
+            ),
             ("client.address == '10.'", "which is no address"),
         ] {
-            let why = Expression::parse(text).expect_err(text).to_string();
-            assert!(why.contains(part), "{text}: {why}");
+            refuse(text, part);
         }
+    }
+
+    fn refuse(text: &str, part: &str) {
+        let why = Expression::parse(text).expect_err(text).to_string();
+        assert!(why.contains(part), "{text}: {why}");
     }
 }
