@@ -44,12 +44,18 @@ impl NetworkPolicy {
         self.lists().flat_map(NetworkList::iter).map(of).sum()
     }
 
-    /// Memory that its networks take in a proxy: here, and as ranges of addresses to search in.
+    /// Memory that its networks take in a proxy at each target of the policy, as a list.
     #[must_use]
-    pub fn memory_bytes(&self) -> usize {
+    pub fn listed_bytes(&self) -> usize {
+        self.len() * LISTED_BYTES
+    }
+
+    /// Memory that they take in a proxy as ranges of addresses to search in, which all targets share.
+    #[must_use]
+    pub fn range_bytes(&self) -> usize {
         let of = |(address, _): &(IpAddr, u8)| match address {
-            IpAddr::V4(_) => LISTED_BYTES + 2 * size_of::<u32>(),
-            IpAddr::V6(_) => LISTED_BYTES + 2 * size_of::<u128>(),
+            IpAddr::V4(_) => 2 * size_of::<u32>(),
+            IpAddr::V6(_) => 2 * size_of::<u128>(),
         };
         self.lists().flat_map(NetworkList::iter).map(of).sum()
     }

@@ -50,14 +50,31 @@ pub(crate) fn lower(
     let mut lists = Lists {
         reader,
         namespace,
-        before,
         room: MAX_NETWORKS.saturating_sub(deny.len() + allow.len()),
         read: ReadLists::new(),
         refs: Vec::new(),
         is_missing: false,
     };
-    let denied = lists.read(spec.deny_from.as_deref(), "denyFrom");
-    let allowed = lists.read(spec.allow_from.as_deref(), "allowFrom");
+    let mut found = Vec::new();
+    for (field, references) in [
+        ("denyFrom", &spec.deny_from),
+        ("allowFrom", &spec.allow_from),
+    ] {
+        for (index, reference) in references.iter().flatten().enumerate() {
+            let known = before.and_then(|before| before.get(reference));
+            found.push(Found {
+                field: (field, index),
+                reference,
+                known,
+                current: lists.current(reference, known),
+            });
+        }
+    }
+    let read = lists.fit(found);
+    let [denied, allowed] = ["denyFrom", "allowFrom"].map(|field| {
+        let of_field = read.iter().filter(move |(of, _)| *of == field);
+        of_field.flat_map(|(_, networks)| networks.iter().copied())
+    });
     let has_allow = spec.allow.is_some() || spec.allow_from.is_some();
     let policy = if lists.is_missing {
         NetworkPolicy::ListMissing
@@ -96,11 +113,13 @@ fn written(
     parsed.collect()
 }
 
+/// The networks of a list, with the name of the field that refers to it.
+type OfField = (&'static str, Arc<[(IpAddr, u8)]>);
+
 /// Reads the lists of a policy.
 struct Lists<'a> {
     reader: &'a Reader<'a>,
     namespace: &'a str,
-    before: Option<&'a ReadLists>,
     /// How many networks the next list may have.
     room: usize,
     read: ReadLists,
@@ -108,24 +127,46 @@ struct Lists<'a> {
     is_missing: bool,
 }
 
-impl Lists<'_> {
-    fn read(&mut self, lists: Option<&[NetworkListRef]>, field: &str) -> Vec<(IpAddr, u8)> {
-        let mut networks = Vec::new();
-        for (index, reference) in lists.into_iter().flatten().enumerate() {
-            let current = self.current(reference);
-            let list =
-                current.or_else(|why| self.previous(reference, &format!("{field}[{index}]"), &why));
-            if let Ok(list) = list {
-                self.room = self.room.saturating_sub(list.networks.len());
-                networks.extend(list.networks.iter().copied());
-                self.read.insert(reference.clone(), list);
-            }
-        }
-        networks
+/// A list that a policy refers to.
+struct Found<'a> {
+    /// The name of the field, and the number in it.
+    field: (&'static str, usize),
+    reference: &'a NetworkListRef,
+    /// As it was read before.
+    known: Option<&'a ReadList>,
+    /// As it is now, or why it cannot be read.
+    current: Result<ReadList, String>,
+}
+
+impl Found<'_> {
+    /// What takes effect if there is room for it.
+    fn list(&self) -> Option<&ReadList> {
+        self.current.as_ref().ok().or(self.known)
     }
 
+    fn len(&self) -> usize {
+        self.list().map_or(0, |list| list.networks.len())
+    }
+
+    /// Whether it is as it was before.
+    fn is_unchanged(&self) -> bool {
+        let fingerprint = |list: &ReadList| list.fingerprint;
+        self.list().map(fingerprint) == self.known.map(fingerprint)
+    }
+
+    /// Whether it was before, and is not the same now.
+    fn is_changed(&self) -> bool {
+        self.known.is_some() && !self.is_unchanged()
+    }
+}
+
+impl Lists<'_> {
     /// The list as it is now.
-    fn current(&self, reference: &NetworkListRef) -> Result<ReadList, String> {
+    fn current(
+        &self,
+        reference: &NetworkListRef,
+        known: Option<&ReadList>,
+    ) -> Result<ReadList, String> {
         let NetworkListRef { name, key } = reference;
         let object = ObjectName::new(self.namespace, name);
         let what = format!("{} {object}", ConfigMap::KIND);
@@ -138,46 +179,74 @@ impl Lists<'_> {
             ));
         };
         let fingerprint = fingerprint(bytes);
-        let known = self.before.and_then(|before| before.get(reference));
-        let list = match known.filter(|it| it.fingerprint == fingerprint) {
+        Ok(match known.filter(|it| it.fingerprint == fingerprint) {
             Some(known) => known.clone(),
             None => ReadList {
                 fingerprint,
                 networks: parse(bytes).map_err(|why| format!("entry `{key}` of {what}: {why}"))?,
             },
-        };
-        if list.networks.len() > self.room {
-            return Err(format!(
-                "entry `{key}` of {what} has {} networks, and there is room for {} beside the others: the \
-                 lists of a policy have at most {MAX_NETWORKS} in all; join networks, or use several policies",
-                list.networks.len(),
-                self.room
-            ));
-        }
-        Ok(list)
+        })
     }
 
-    /// The list as it was read before, since it cannot be now.
-    fn previous(
-        &mut self,
-        reference: &NetworkListRef,
-        field: &str,
-        why: &str,
-    ) -> Result<ReadList, ()> {
-        let known = self.before.and_then(|before| before.get(reference));
-        let known = known.filter(|it| it.networks.len() <= self.room);
-        let effect = if let Some(list) = known {
-            format!(
-                "until then its previous version stays in effect, with {} networks",
-                list.networks.len()
-            )
-        } else {
-            self.is_missing = true;
-            "until then every request of the target gets status 503 (list_missing)".to_owned()
+    /// The networks of the lists that there is room for. If there is none for all, those that have changed
+    /// stay as they were: a list that grows closes nothing through another.
+    fn fit(&mut self, mut found: Vec<Found<'_>>) -> Vec<OfField> {
+        let all: usize = found.iter().map(Found::len).sum();
+        if all > self.room {
+            let changed = found.iter_mut().filter(|it| it.is_changed());
+            for list in changed {
+                let why = self.no_room(list.reference, list.len(), all);
+                list.current = Err(why);
+            }
+        }
+        let (unchanged, new): (Vec<_>, Vec<_>) = found.into_iter().partition(Found::is_unchanged);
+        let mut read = Vec::new();
+        for list in unchanged.into_iter().chain(new) {
+            read.extend(self.take(&list, all));
+        }
+        read
+    }
+
+    /// Takes a list if there is room for it, and reports why it is not as it is now.
+    fn take(&mut self, found: &Found<'_>, all: usize) -> Option<OfField> {
+        let (field, index) = found.field;
+        let list = found.list().filter(|it| it.networks.len() <= self.room);
+        let why = match (&found.current, list) {
+            (Err(why), _) => Some(why.clone()),
+            (Ok(_), Some(_)) => None,
+            (Ok(_), None) => Some(self.no_room(found.reference, found.len(), all)),
         };
-        let problem = Problem::new(Reason::InvalidListRef, field, format!("{why}; {effect}"));
-        self.refs.push(problem);
-        known.cloned().ok_or(())
+        if let Some(why) = why {
+            let effect = match list {
+                Some(list) => format!(
+                    "until then its previous version stays in effect, with {} networks",
+                    list.networks.len()
+                ),
+                None => "until then every request of the target gets status 503 (list_missing)"
+                    .to_owned(),
+            };
+            let field = format!("{field}[{index}]");
+            let problem = Problem::new(Reason::InvalidListRef, field, format!("{why}; {effect}"));
+            self.refs.push(problem);
+        }
+        let Some(list) = list else {
+            self.is_missing = true;
+            return None;
+        };
+        self.room -= list.networks.len();
+        self.read.insert(found.reference.clone(), list.clone());
+        Some((field, Arc::clone(&list.networks)))
+    }
+
+    fn no_room(&self, reference: &NetworkListRef, len: usize, all: usize) -> String {
+        let NetworkListRef { name, key } = reference;
+        let object = ObjectName::new(self.namespace, name);
+        let others = all - len;
+        format!(
+            "entry `{key}` of {} {object} has {len} networks, and the other lists have {others}: the networks of \
+             a policy are at most {MAX_NETWORKS} in all; join networks, or use several policies",
+            ConfigMap::KIND
+        )
     }
 }
 

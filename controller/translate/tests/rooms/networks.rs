@@ -24,8 +24,12 @@ fn policy(number: usize, networks: &Value) -> Object {
 
 /// A ConfigMap with this list.
 fn list(text: &str) -> Object {
+    list_of("lists", text)
+}
+
+fn list_of(name: &str, text: &str) -> Object {
     let value = json!({
-        "metadata": metadata("noisy", "lists", 0),
+        "metadata": metadata("noisy", name, 0),
         "data": {"networks.txt": text},
     });
     admitted("", "ConfigMap", value)
@@ -156,7 +160,7 @@ fn the_lists_of_a_policy_have_64_ki_networks_in_all() {
     assert_eq!(networks(&delta), NetworkPolicy::ListMissing);
     let message = unresolved(&delta).expect("a problem");
     assert!(
-        message.contains("has 65536 networks, and there is room for 65535"),
+        message.contains("has 65536 networks, and the other lists have 0"),
         "{message}"
     );
     let delta = then(&mut translator, Event::Upsert(list(&many[1..].concat())));
@@ -188,4 +192,101 @@ fn networks_beyond_the_budget_of_a_gateway_close_what_they_protect() {
     let networks = json!({"deny": ["10.0.0.0/8", "192.0.2.0/24", "2001:db8::/32"]});
     let objects = vec![gateway(1), route("noisy", 0), policy(0, &networks)];
     assert_eq!(refused(&apply(&mut translator, objects)).len(), 1);
+}
+
+/// A list of these networks of 256 addresses.
+fn many(numbers: std::ops::Range<u32>) -> String {
+    let lines =
+        numbers.map(|it| format!("{}.{}.{}.0/24\n", 10 + (it >> 16), it >> 8 & 255, it & 255));
+    lines.collect()
+}
+
+/// Whoever fills one list neither closes nor opens anything through another.
+#[test]
+fn a_list_that_grows_beyond_the_room_stays_as_it_was() {
+    let mut translator = Translator::new(Options::cluster());
+    let both = json!({
+        "denyFrom": [{"name": "a", "key": "networks.txt"}],
+        "allowFrom": [{"name": "b", "key": "networks.txt"}],
+    });
+    let objects = vec![
+        gateway(1),
+        route("noisy", 0),
+        policy(0, &both),
+        list_of("a", &many(0..40_000)),
+        list_of("b", &many(100_000..120_000)),
+    ];
+    let delta = apply(&mut translator, objects);
+    assert_eq!((networks(&delta).len(), unresolved(&delta)), (60_000, None));
+    let grown = list_of("a", &many(0..50_000));
+    let delta = then(&mut translator, Event::Upsert(grown));
+    assert!(policies(&delta).is_empty(), "nothing changes for proxies");
+    let message = unresolved(&delta).expect("a problem");
+    assert!(
+        message.contains("of ConfigMap noisy/a has 50000 networks"),
+        "{message}"
+    );
+    assert!(!message.contains("list_missing"), "{message}");
+    let shrunk = list_of("b", &many(100_000..110_000));
+    let delta = then(&mut translator, Event::Upsert(shrunk));
+    assert_eq!((networks(&delta).len(), unresolved(&delta)), (60_000, None));
+}
+
+#[test]
+fn networks_are_counted_once_for_all_targets_of_a_policy() {
+    // 18 bytes at each of two targets, and a range of 8.
+    for (bytes, full) in [(44, 0), (43, 1)] {
+        let mut translator = Translator::new(Options {
+            budgets: Limits::default()
+                .with(Budget::GatewayNetworks, 1)
+                .with(Budget::GatewayNetworkBytes, bytes),
+            ..Options::cluster()
+        });
+        let of_both = json!({
+            "metadata": metadata("noisy", "p-00", 0),
+            "spec": {
+                "targetRefs": [
+                    {"group": GATEWAY_API, "kind": "HTTPRoute", "name": "r-00"},
+                    {"group": GATEWAY_API, "kind": "HTTPRoute", "name": "r-01"},
+                ],
+                "networks": {"deny": ["10.0.0.0/8"]},
+            },
+        });
+        let of_both = admitted("gateway-system.io", "TrafficPolicy", of_both);
+        let objects = vec![gateway(1), route("noisy", 0), route("noisy", 1), of_both];
+        assert_eq!(
+            refused(&apply(&mut translator, objects)).len(),
+            full,
+            "{bytes}"
+        );
+    }
+}
+
+/// What refuses every request does not close connections.
+#[test]
+fn a_policy_without_room_closes_connections_although_an_older_one_refuses_requests() {
+    let mut translator = translator(Budget::GatewayPolicies, 1);
+    let of_gateway = |number: usize, field: &str| {
+        let Value::Object(value) = json!({
+            "metadata": metadata("infra", &format!("p-{number:02}"), number),
+            "spec": {
+                "targetRefs": [{"group": GATEWAY_API, "kind": "Gateway", "name": "edge"}],
+                field: {"unknown": 1},
+            },
+        }) else {
+            panic!("it is an object");
+        };
+        let admitted = translate::admit::admit_value("gateway-system.io", "TrafficPolicy", value);
+        admitted
+            .expect("a kind that is read")
+            .fail_closed
+            .expect("it would protect")
+    };
+    let objects = vec![gateway(1), of_gateway(0, "jwt"), of_gateway(1, "networks")];
+    let delta = apply(&mut translator, objects);
+    let closes: Vec<bool> = policies(&delta)
+        .iter()
+        .map(|it| it.spec.closes_connections)
+        .collect();
+    assert_eq!(closes, [false, true]);
 }

@@ -92,12 +92,12 @@ fn bytes(resource: &Resource) -> u64 {
     encode::resource(resource).len() as u64
 }
 
+/// What a policy takes at one more target, beside what it takes at others.
+type AtTarget =
+    fn(&ObjectName, &PolicyTarget, &ClaimedPolicy, Option<RoomCost>) -> Option<RoomCost>;
+
 /// What a policy takes at its targets, as `cost` says for each.
-fn of_policy(
-    reader: &UnitReader<'_>,
-    name: &ObjectName,
-    cost: fn(&ObjectName, &PolicyTarget, &ClaimedPolicy) -> Option<RoomCost>,
-) -> Option<HolderCost> {
+fn of_policy(reader: &UnitReader<'_>, name: &ObjectName, cost: AtTarget) -> Option<HolderCost> {
     reader.object::<TrafficPolicy>(name)?;
     let policy = reader.policy(name)?;
     let mut costs: BTreeMap<ObjectName, RoomCost> = BTreeMap::new();
@@ -109,12 +109,11 @@ fn of_policy(
         if users.is_empty() {
             continue;
         }
-        let Some(cost) = cost(name, &target, claimed) else {
-            continue;
-        };
         for gateway in &*users {
-            let own = costs.entry(gateway.clone()).or_default();
-            *own = sum(*own, cost);
+            let before = costs.get(gateway).copied();
+            if let Some(cost) = cost(name, &target, claimed, before) {
+                costs.insert(gateway.clone(), cost);
+            }
         }
     }
     Some(HolderCost {
@@ -123,7 +122,7 @@ fn of_policy(
     })
 }
 
-/// What a policy takes at a target, without its networks.
+/// What a policy takes at a target and others, without its networks.
 #[expect(
     clippy::unnecessary_wraps,
     reason = "as that of networks, which not all policies have"
@@ -132,20 +131,31 @@ fn cost_at_target(
     name: &ObjectName,
     target: &PolicyTarget,
     claimed: &ClaimedPolicy,
+    before: Option<RoomCost>,
 ) -> Option<RoomCost> {
     let all = bytes(&claimed.at(name, target).into());
     let networks = claimed.spec.networks.as_ref();
     let networks = networks.map_or(0, NetworkPolicy::encoded_bytes) as u64;
-    Some([1, all.saturating_sub(networks)])
+    let own = [1, all.saturating_sub(networks)];
+    Some(sum(before.unwrap_or_default(), own))
 }
 
+/// The networks of a policy, which are the same at all targets, and searched in only once.
 fn networks_at_target(
     _: &ObjectName,
     _: &PolicyTarget,
     claimed: &ClaimedPolicy,
+    before: Option<RoomCost>,
 ) -> Option<RoomCost> {
     let networks = claimed.spec.networks.as_ref()?;
-    Some([networks.len() as u64, networks.memory_bytes() as u64])
+    let listed = networks.listed_bytes() as u64;
+    Some(match before {
+        Some([len, bytes]) => [len, bytes + listed],
+        None => [
+            networks.len() as u64,
+            listed + networks.range_bytes() as u64,
+        ],
+    })
 }
 
 /// The rules of rate limits, and the bytes of their keys: each target has its own.
@@ -153,10 +163,11 @@ fn rate_tables_at_target(
     _: &ObjectName,
     _: &PolicyTarget,
     claimed: &ClaimedPolicy,
+    before: Option<RoomCost>,
 ) -> Option<RoomCost> {
     let rules = claimed.spec.rate_limit.as_ref()?.rules.iter();
     let tables = rules.map(|rule| [1, rule.table_bytes()]);
-    Some(tables.fold([0, 0], sum))
+    Some(tables.fold(before.unwrap_or_default(), sum))
 }
 
 /// What a policy has at each of its targets.
