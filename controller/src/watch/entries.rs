@@ -15,6 +15,11 @@ use xds::model::ObjectName;
 /// What the policies of this process refer to. Parsing has no other context: see [`Raw`].
 pub(super) static ENTRIES: LazyLock<Entries> = LazyLock::new(Entries::default);
 
+tokio::task_local! {
+    /// Whether what a task parses are ConfigMaps. Of a Secret of the same name, nothing is kept.
+    pub(super) static PARSES_CONFIG_MAPS: bool;
+}
+
 /// The entries that policies refer to.
 #[derive(Debug, Default)]
 pub(super) struct Entries(RwLock<References>);
@@ -76,6 +81,12 @@ impl Entries {
     /// Whether a policy refers to an object.
     pub(super) fn has_object(&self, object: &ObjectName) -> bool {
         self.read().by_map.contains_key(object)
+    }
+
+    /// Whether an object of which entries are kept is being parsed.
+    pub(super) fn has_parsed(&self, object: &ObjectName) -> bool {
+        let is_map = PARSES_CONFIG_MAPS.try_with(|it| *it);
+        is_map == Ok(true) && self.has_object(object)
     }
 
     fn read(&self) -> RwLockReadGuard<'_, References> {

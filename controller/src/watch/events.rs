@@ -18,7 +18,9 @@ use kube::{Client, Resource as _};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
+use translate::api::{ConfigMap, Resource as _};
 
+use super::entries::PARSES_CONFIG_MAPS;
 use super::heard::Heard;
 use super::list::{ListParser, NotAList};
 use super::raw::Raw;
@@ -58,7 +60,8 @@ impl Events {
             resume: Arc::clone(&resume),
         };
         let mut task = JoinSet::new();
-        task.spawn(reader.run());
+        let is_of_maps = resource.kind == ConfigMap::KIND;
+        task.spawn(PARSES_CONFIG_MAPS.scope(is_of_maps, reader.run()));
         Self {
             receiver,
             resume,

@@ -194,7 +194,7 @@ fn begin_field<E: Error>(object: &mut String, name: &str) -> Result<(), E> {
 /// are dropped here, so that this process never keeps a Secret that is for others.
 fn push_entries(raw: &mut Raw, entries: &RawValue) {
     let name = raw.name();
-    let is_needed = ENTRIES.has_object(&name);
+    let is_needed = ENTRIES.has_parsed(&name);
     let object = &mut raw.text;
     let Ok(entries) = serde_json::from_str::<BTreeMap<String, &RawValue>>(entries.get()) else {
         // No entries, or another kind: what reads the object decides.
@@ -283,6 +283,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::watch::entries::PARSES_CONFIG_MAPS;
 
     fn read(text: &str) -> Raw {
         serde_json::from_str(text).expect("an object")
@@ -370,7 +371,9 @@ mod tests {
         let needed = ["b", "c"].map(|key| (map.clone(), key.to_owned()));
         ENTRIES.set(&policy, needed.into());
         assert!(raw.lacks_entries(), "it was parsed before");
-        let raw = read(text);
+        let of_secret = read(text);
+        assert_eq!(of_secret.fields()["data"], json!({"ca.crt": "3"}));
+        let raw = PARSES_CONFIG_MAPS.sync_scope(true, || read(text));
         assert_eq!(raw.fields()["data"], json!({"b": "2", "ca.crt": "3"}));
         assert_eq!(raw.fields()["binaryData"], json!({"c": "NA=="}));
         assert!(!raw.lacks_entries());

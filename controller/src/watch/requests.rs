@@ -16,7 +16,7 @@ use translate::api::{ConfigMap, Resource as _};
 use xds::model::ObjectName;
 
 use super::backoff::Backoff;
-use super::entries::ENTRIES;
+use super::entries::{ENTRIES, PARSES_CONFIG_MAPS};
 use super::list::ListParser;
 use super::raw::Raw;
 
@@ -183,7 +183,8 @@ impl Reads {
             self.reading.insert(name.clone());
             let client = client.clone();
             self.running.spawn(async move {
-                let read = timeout(LONGEST_READ, read(&client, &name)).await;
+                let read = PARSES_CONFIG_MAPS.scope(true, read(&client, &name));
+                let read = timeout(LONGEST_READ, read).await;
                 let read =
                     read.unwrap_or_else(|_| Err("the API server does not respond".to_owned()));
                 Attempt { name, number, read }

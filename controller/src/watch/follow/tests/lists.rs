@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
+use crate::watch::entries::PARSES_CONFIG_MAPS;
 use crate::watch::requests::Requests;
 
 /// The watches of policies and of ConfigMaps, of an API server that gives these responses one after another.
@@ -122,7 +123,7 @@ impl Drop for Watches {
 }
 
 fn parse(text: &str) -> Raw {
-    serde_json::from_str(text).expect("an object")
+    PARSES_CONFIG_MAPS.sync_scope(true, || serde_json::from_str(text).expect("an object"))
 }
 
 fn list_of(map: &str) -> (u16, String) {
