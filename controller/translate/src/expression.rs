@@ -82,7 +82,7 @@ pub enum InvalidExpression {
 /// A CEL expression that was parsed and checked, ready to evaluate.
 #[derive(Debug)]
 pub struct Expression {
-    /// With [`network_field`] in the place of `cidr()`.
+    /// With [`network_variable`] in the place of `cidr()`.
     condition: IdedExpr,
     reads_claims: bool,
     reads_headers: bool,
@@ -139,8 +139,8 @@ impl Expression {
         context.resolve(&self.condition)
     }
 
-    /// The networks that it compares the client's address with. The field [`network_field`] of `client` says
-    /// whether the address is in one.
+    /// The networks that it compares the client's address with. The variable [`network_variable`] says whether the
+    /// address is in one.
     #[must_use]
     pub fn networks(&self) -> &[(IpAddr, u8)] {
         &self.networks
@@ -171,9 +171,9 @@ pub fn environment() -> Arc<Env> {
     Arc::clone(&ENV)
 }
 
-/// The field of `client` that says whether its address is in a network. It has a name that cannot be written.
+/// The variable that says whether the client's address is in a network. It has a name that cannot be written.
 #[must_use]
-pub fn network_field((address, length): (IpAddr, u8)) -> String {
+pub fn network_variable((address, length): (IpAddr, u8)) -> String {
     format!("{address}/{length}")
 }
 

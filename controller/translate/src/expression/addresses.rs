@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
 
-use super::{InvalidExpression, network_field};
+use super::{InvalidExpression, network_variable};
 use crate::network::{self, AddressText};
 
 /// Checks the texts that a call within this loop compares with the client's address. Returns a warning.
@@ -87,21 +87,13 @@ pub(super) fn network_of(call: &CallExpr) -> Result<Option<(IpAddr, u8)>, Invali
     }
 }
 
-/// Replaces each `cidr('…').contains(client.address)` by the field of `client` that has its result, so that
+/// Replaces each `cidr('…').contains(client.address)` by the variable that has its result, so that
 /// evaluation cannot fail.
 pub(super) fn replace_networks(expression: &mut IdedExpr) {
     match &mut expression.expr {
         Expr::Call(call) => {
             if let Ok(Some(network)) = network_of(call) {
-                let client = IdedExpr {
-                    id: expression.id,
-                    expr: Expr::Ident("client".to_owned()),
-                };
-                expression.expr = Expr::Select(SelectExpr {
-                    operand: Box::new(client),
-                    field: network_field(network),
-                    test: false,
-                });
+                expression.expr = Expr::Ident(network_variable(network));
                 return;
             }
             call.target.iter_mut().for_each(|it| replace_networks(it));

@@ -55,6 +55,13 @@ impl UdpSession {
         if proxy.watches.are_armed() {
             let client = key.client.ip().to_canonical();
             record.begin_trace(proxy, client, &snapshot, (bind, Some(listener)));
+            let has_networks = |rule: &Arc<L4Rule>| !rule.networks.is_empty();
+            if let Some(trace) = record.trace.as_deref()
+                && listener.l4.find(None).is_some_and(has_networks)
+            {
+                // They have accepted the client, or there would be no session.
+                trace.networks(client, Ok(()));
+            }
         }
         let reached = reach(&proxy.upstreams, &snapshot, listener, &mut record);
         let reached = reached.inspect_err(|kind| record.end_trace(Some((*kind).into())))?;

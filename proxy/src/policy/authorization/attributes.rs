@@ -77,6 +77,14 @@ pub struct Attributes<'a> {
     claims: &'a CelMap<'static>,
     request: CelMap<'a>,
     client: CelMap<'a>,
+    address: IpAddr,
+}
+
+/// The variables of a condition: those of the request, and whether the client is in the networks that the
+/// condition names, which are searched only when the condition gets to them.
+pub(super) struct Variables<'a> {
+    pub(super) attributes: &'a Attributes<'a>,
+    pub(super) networks: &'a ConditionNetworks,
 }
 
 /// The request to authorize.
@@ -97,14 +105,9 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// Collects the variables that conditions read: without headers, if they do not read these, and with the
-    /// networks of all of them.
+    /// Collects the variables that conditions read: without headers, if they do not read these.
     #[must_use]
-    pub fn of<'n>(
-        subject: Subject<'a>,
-        reads_headers: bool,
-        networks: impl IntoIterator<Item = &'n ConditionNetworks>,
-    ) -> Self {
+    pub fn of(subject: Subject<'a>, reads_headers: bool) -> Self {
         let mut request = HashMap::new();
         let text = |text: &'a str| -> Box<dyn Val + 'a> { Box::new(CelString::from(text)) };
         for (name, value) in [
@@ -119,27 +122,27 @@ impl<'a> Attributes<'a> {
             request.insert(key("headers"), Box::new(headers));
         }
         let address: Box<dyn Val> = Box::new(CelString::from(subject.client.to_string()));
-        let mut client = HashMap::from([(key("address"), address)]);
-        for (field, network) in networks.into_iter().flat_map(|it| &it.0) {
-            let is_inside = CelBool::from(network.contains(subject.client));
-            let field = CelMapKey::String(CelString::from(field.clone()));
-            client.insert(field, Box::new(is_inside));
-        }
+        let client = HashMap::from([(key("address"), address)]);
         Self {
             claims: subject.claims.map_or(&NONE, |claims| &claims.0),
             request: request.into(),
             client: client.into(),
+            address: subject.client,
         }
     }
 }
 
-impl VariableResolver for Attributes<'_> {
+impl VariableResolver for Variables<'_> {
     fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        let attributes = self.attributes;
         let value: &'b (dyn Val + 'b) = match variable {
-            "claims" => self.claims,
-            "request" => &self.request,
-            "client" => &self.client,
-            _ => return None,
+            "claims" => attributes.claims,
+            "request" => &attributes.request,
+            "client" => &attributes.client,
+            _ => {
+                let is_inside = self.networks.contains(variable, attributes.address)?;
+                return Some(CowVal::owned(CelBool::from(is_inside)));
+            }
         };
         Some(CowVal::Borrowed(value))
     }

@@ -6,11 +6,15 @@
 
 mod attributes;
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
 use cel::{Context, Value};
 use tracing::warn;
-use translate::expression::{Expression, environment, network_field};
+use translate::expression::{Expression, environment, network_variable};
 use xds::model::{AuthorizationPolicy, AuthorizationRule};
 
+use self::attributes::Variables;
 use super::networks::Networks;
 use crate::failure::{Failure, FailureKind};
 use crate::names::causes;
@@ -26,20 +30,21 @@ pub struct Authorization {
     networks: ConditionNetworks,
 }
 
-/// The networks of `cidr()` in conditions, by the field of `client` that has the result.
+/// The networks of `cidr()` in conditions, by the variable that has the result.
 #[derive(Debug, Default)]
-pub struct ConditionNetworks(Vec<(String, Networks)>);
+pub struct ConditionNetworks(BTreeMap<String, Networks>);
 
 impl ConditionNetworks {
     pub(in crate::policy) fn of<'e>(conditions: impl Iterator<Item = &'e Expression>) -> Self {
-        let mut networks: Vec<(String, Networks)> = Vec::new();
-        for network in conditions.flat_map(Expression::networks) {
-            let field = network_field(*network);
-            if networks.iter().all(|(known, _)| *known != field) {
-                networks.push((field, Networks::compile([network])));
-            }
-        }
-        Self(networks)
+        let networks = conditions.flat_map(Expression::networks);
+        let by_variable =
+            networks.map(|network| (network_variable(*network), Networks::compile([network])));
+        Self(by_variable.collect())
+    }
+
+    /// Whether an address is in the network of a variable; `None` if no network has this one.
+    fn contains(&self, variable: &str, address: IpAddr) -> Option<bool> {
+        Some(self.0.get(variable)?.contains(address))
     }
 }
 
@@ -118,14 +123,18 @@ impl Authorization {
     /// The variables that its rules read.
     #[must_use]
     pub fn attributes<'a>(&self, subject: Subject<'a>) -> Attributes<'a> {
-        Attributes::of(subject, self.reads_headers, [&self.networks])
+        Attributes::of(subject, self.reads_headers)
     }
 
     /// Evaluates the rules for a request.
     #[must_use]
     pub fn evaluate(&self, attributes: &Attributes<'_>) -> Verdict<'_> {
+        let variables = Variables {
+            attributes,
+            networks: &self.networks,
+        };
         let mut context = Context::with_env(environment());
-        context.set_variable_resolver(attributes);
+        context.set_variable_resolver(&variables);
         let mut errors = Vec::new();
         let mut result = None;
         for rule in &self.deny {
@@ -173,9 +182,14 @@ impl Rule {
 pub(in crate::policy) fn holds(
     condition: &Expression,
     attributes: &Attributes<'_>,
+    networks: &ConditionNetworks,
 ) -> Result<bool, String> {
+    let variables = Variables {
+        attributes,
+        networks,
+    };
     let mut context = Context::with_env(environment());
-    context.set_variable_resolver(attributes);
+    context.set_variable_resolver(&variables);
     evaluate(condition, &context)
 }
 

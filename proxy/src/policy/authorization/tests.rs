@@ -158,3 +158,24 @@ fn the_deciding_rule_and_evaluation_errors_are_reported() {
     assert_eq!(*rule, "allow[0]");
     assert!(why.contains('a'), "{why}");
 }
+
+/// Whether an address is in a network does not depend on where in a condition that is asked.
+#[test]
+fn networks_are_found_anywhere_in_a_condition() {
+    let inside = |network: &str| format!("cidr('{network}').contains(client.address)");
+    let (home, far, v6) = (inside("127.0.0.0/8"), inside("10.0.0.0/8"), inside("::/0"));
+    for (condition, holds) in [
+        (home.clone(), true),
+        (far.clone(), false),
+        (v6.clone(), false),
+        (format!("{far} || {home}"), true),
+        (format!("{home} && !{far} && !{v6}"), true),
+        (format!("claims.roles.exists(r, r == 'a' && {home})"), true),
+        (format!("claims.roles.all(r, {far})"), false),
+        (format!("({home} ? claims.sub : 'b') == 'a'"), true),
+    ] {
+        let claims = json!({"sub": "a", "roles": ["a", "b"]});
+        let result = evaluate(&policy(&[], &[&condition]), Some(&claims));
+        assert_eq!(result.is_ok(), holds, "{condition}");
+    }
+}

@@ -131,10 +131,7 @@ impl RateLimits {
             ..Counted::default()
         };
         let attributes = OnceCell::new();
-        let collect = || {
-            let networks = self.rules_at(moment).map(|(_, rule)| rule.networks());
-            Attributes::of(subject, self.reads_headers(moment), networks)
-        };
+        let collect = || Attributes::of(subject, self.reads_headers(moment));
         let mut checks = Vec::new();
         for (limit, rule) in self.rules_at(moment) {
             match rule.applies(|| attributes.get_or_init(collect)) {
@@ -218,7 +215,9 @@ fn decide<'a>(
             };
             check.take(since);
             if check.refuses() {
-                before.iter_mut().for_each(|it| it.give_back(since));
+                for earlier in before {
+                    earlier.give_back(since);
+                }
                 break;
             }
         }

@@ -69,11 +69,6 @@ impl RateRule {
             || self.key.iter().any(|part| part.header().is_some())
     }
 
-    /// The networks that its condition compares the client's address with.
-    pub(super) fn networks(&self) -> &ConditionNetworks {
-        &self.networks
-    }
-
     /// Whether it can be evaluated only after authentication by these tokens.
     pub(super) fn waits_for(&self, jwt: Option<&Authenticator>) -> bool {
         let reads_any = self.when.as_ref().is_some_and(Expression::reads_headers);
@@ -95,7 +90,7 @@ impl RateRule {
     ) -> Result<bool, String> {
         match &self.when {
             None => Ok(true),
-            Some(when) => holds(when, attributes()),
+            Some(when) => holds(when, attributes(), &self.networks),
         }
     }
 
