@@ -20,6 +20,7 @@ use proxy::observe::access_log::RequestEntry;
 use proxy::policy::forwarded::HeaderTrust;
 use proxy::policy::normalise::normalise_target;
 use proxy::policy::path_edit::RequestPath;
+use proxy::policy::rate_limit::Moment;
 use proxy::policy::request_id::RequestId;
 use proxy::policy::rewrite::Rewrite;
 use proxy::route::{Entry, RegexCache, RequestView, Router};
@@ -28,6 +29,7 @@ use xds::model::{
 };
 
 use crate::configuration::{compile_changes, translate_changes};
+use crate::rate_limits;
 
 /// Something that is called over and over.
 pub(crate) struct Subject {
@@ -105,6 +107,21 @@ pub(crate) const SUBJECTS: &[Subject] = &[
         name: "request_id",
         calls: CALLS,
         run: request_ids,
+    },
+    Subject {
+        name: "rate_limit_by_address",
+        calls: CALLS,
+        run: |times| rate_limits::count(times, Moment::Early, 1),
+    },
+    Subject {
+        name: "rate_limit_of_three_rules",
+        calls: CALLS,
+        run: |times| rate_limits::count(times, Moment::Early, 3),
+    },
+    Subject {
+        name: "rate_limit_with_a_claim",
+        calls: CALLS,
+        run: |times| rate_limits::count(times, Moment::Late, 1),
     },
     Subject {
         name: "access_log_line",
