@@ -3,6 +3,7 @@
 
 mod allocator;
 mod buffer;
+mod cache_line;
 mod chunked;
 mod free_list;
 pub mod heap;
@@ -12,6 +13,7 @@ mod system;
 pub use allocator::Allocator;
 pub(crate) use buffer::Outgoing;
 pub use buffer::{Buffer, BufferPool};
+pub use cache_line::{CacheLine, zeroed_lines};
 pub use chunked::{Chunked, ChunkedEntries};
 pub(crate) use free_list::FreeList;
 pub use kept::Kept;

@@ -13,19 +13,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::memory::{CacheLine, zeroed_lines};
+
 use super::pace::{Pace, TIME_BITS, TIMES};
 
 /// The keys of a rule.
 #[derive(Debug)]
 pub struct Table {
     /// A power of two.
-    sets: Box<[Set]>,
+    sets: Box<[CacheLine]>,
 }
-
-/// A cache line.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Set([AtomicU64; WAYS]);
 
 /// A hash of a key, with a random seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +66,7 @@ impl Table {
         let keys = usize::try_from(keys).unwrap_or(usize::MAX);
         let sets = keys.div_ceil(WAYS).max(1);
         Self {
-            sets: zeroed(sets.checked_next_power_of_two().unwrap_or(1)),
+            sets: zeroed_lines(sets.checked_next_power_of_two().unwrap_or(1)),
         }
     }
 
@@ -84,7 +81,7 @@ impl Table {
         let changed = Self::new(keys);
         let (old, new) = (self.sets.len(), changed.sets.len());
         for (index, set) in self.sets.iter().enumerate() {
-            for word in &set.0 {
+            for word in set.words() {
                 let seen = word.load(Ordering::Relaxed);
                 let debt = from.debt(seen & TIMES, now);
                 if seen == 0 || debt == 0 {
@@ -95,7 +92,7 @@ impl Table {
                 // The hash is not known beyond its place: in a larger table it may be in any of these sets.
                 let places = (index.checked_rem(new).unwrap_or_default()..new).step_by(old.max(1));
                 for set in places.filter_map(|at| changed.sets.get(at)) {
-                    set.keep(word, debt, (to, then));
+                    keep(set, word, debt, (to, then));
                     if new <= old {
                         break;
                     }
@@ -159,7 +156,7 @@ impl Table {
     fn set(&self, key: KeyHash) -> &[AtomicU64] {
         let mask = self.sets.len().saturating_sub(1);
         let index = usize::try_from(key.0 & TIMES).unwrap_or_default() & mask;
-        self.sets.get(index).map_or(&[], |set| &set.0)
+        self.sets.get(index).map_or(&[], CacheLine::words)
     }
 
     /// The place of a key, or the one that it may have.
@@ -206,32 +203,22 @@ impl Place<'_> {
     }
 }
 
-impl Set {
-    /// Keeps a word in the place of one that owes less.
-    fn keep(&self, word: u64, debt: u64, (pace, now): (&Pace, u64)) {
-        let owed = |word: &AtomicU64| match word.load(Ordering::Relaxed) {
-            0 => 0,
-            seen => pace.debt(seen & TIMES, now),
-        };
-        let least = self.0.iter().min_by_key(|word| owed(word));
-        if let Some(least) = least
-            && owed(least) < debt
-        {
-            least.store(word, Ordering::Relaxed);
-        }
+/// Keeps a word in the place of one that owes less.
+fn keep(set: &CacheLine, word: u64, debt: u64, (pace, now): (&Pace, u64)) {
+    let owed = |word: &AtomicU64| match word.load(Ordering::Relaxed) {
+        0 => 0,
+        seen => pace.debt(seen & TIMES, now),
+    };
+    let least = set.words().iter().min_by_key(|word| owed(word));
+    if let Some(least) = least
+        && owed(least) < debt
+    {
+        least.store(word, Ordering::Relaxed);
     }
 }
 
-/// Sets without a key. The allocator gets such memory from the system, which provides it as it is used.
-#[expect(unsafe_code, reason = "memory of zeros")]
-fn zeroed(sets: usize) -> Box<[Set]> {
-    let sets = Box::<[Set]>::new_zeroed_slice(sets);
-    // SAFETY: a set is an array of `AtomicU64`, for which all bits zero are a valid value.
-    unsafe { sets.assume_init() }
-}
-
-/// Keys of a set: 8, a cache line.
-const WAYS: usize = 8;
+/// Keys of a set.
+const WAYS: usize = CacheLine::WORDS;
 /// Lost compare-exchanges after which a request is refused: 64, more than any processor has contenders for
 /// one key at a time.
 const RACES: u32 = 64;
