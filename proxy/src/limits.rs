@@ -281,6 +281,11 @@ pub const INTERIM_RESPONSES: u32 = 16;
 /// 100, as many as a head may have. Each edit looks through those before it.
 pub const MUTATION_EDITS: usize = 100;
 
+/// Draws of another endpoint where the first has no free connection: 8, so that load is still considered.
+pub const FULL_ENDPOINTS: u32 = 8;
+/// Endpoints that are then searched for a free connection: 256, which takes some 10 µs.
+pub const SEARCHED_ENDPOINTS: usize = 256;
+
 /// Random draws of an endpoint before all are examined: 8. If half are unavailable, one choice in
 /// 256 needs that.
 pub const MAX_RANDOM_DRAWS: u32 = 8;

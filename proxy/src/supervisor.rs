@@ -31,7 +31,9 @@ use crate::observe::log_writer::{LogQueue, LogSink};
 use crate::observe::panics;
 use crate::server::{self, ServerOptions};
 use crate::shard::ShardOptions;
+use crate::shard::endpoint_counts::EndpointCounts;
 use crate::shard::inbox::{Inbox, ShardMessage, inbox};
+use crate::shard::open_connections::OpenConnections;
 use crate::shard::peers::Peers;
 
 /// How to run the shards.
@@ -79,6 +81,8 @@ struct Inner {
     draining: AtomicBool,
     memory: Arc<MemoryUse>,
     peers: Arc<Peers>,
+    client_connections: Arc<OpenConnections>,
+    endpoint_connections: Arc<EndpointCounts>,
     state: Mutex<State>,
 }
 
@@ -122,8 +126,11 @@ impl Shards {
             stopped: Vec::new(),
         };
         let counters: Vec<_> = (0..count).map(|_| Arc::default()).collect();
+        let descriptors = count.saturating_mul(plan.descriptors as usize);
         let shards = Self(Arc::new(Inner {
             peers: Arc::new(Peers::new(&counters)),
+            client_connections: Arc::new(OpenConnections::new(descriptors)),
+            endpoint_connections: Arc::new(EndpointCounts::new(descriptors, count)),
             counters,
             plan,
             published,
@@ -150,6 +157,8 @@ impl Shards {
             memory: Arc::clone(&inner.memory),
             published: Arc::clone(&inner.published),
             peers: Arc::clone(&inner.peers),
+            client_connections: Arc::clone(&inner.client_connections),
+            endpoint_connections: Arc::clone(&inner.endpoint_connections),
             counters: Arc::clone(&inner.counters[index]),
             log: LogSink::new(Arc::clone(&inner.log)),
         };

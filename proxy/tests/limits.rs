@@ -81,7 +81,7 @@ const SMALL: [Number; 7] = small_numbers!(
     "http2Streams" http2_streams, "http2StreamWindowBytes" http2_stream_window_bytes
 );
 
-const OTHERS: [Number; 6] = [
+const OTHERS: [Number; 9] = [
     (
         "requestBodyBytes",
         |limits, value| limits.request_body_bytes = NonZeroU64::new(value),
@@ -111,6 +111,21 @@ const OTHERS: [Number; 6] = [
         "upstreamPending",
         |limits, value| limits.upstream_pending = small(value),
         |limits| limits.upstream_pending.get().into(),
+    ),
+    (
+        "clientConnections",
+        |limits, value| limits.client_connections = small(value),
+        |limits| limits.client_connections.unwrap_or(0).into(),
+    ),
+    (
+        "endpointConnections",
+        |limits, value| limits.endpoint_connections = small(value),
+        |limits| limits.endpoint_connections.unwrap_or(0).into(),
+    ),
+    (
+        "endpointPending",
+        |limits, value| limits.endpoint_pending = small(value),
+        |limits| limits.endpoint_pending.get().into(),
     ),
 ];
 

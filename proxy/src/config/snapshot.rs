@@ -447,6 +447,10 @@ pub struct Cluster {
     pub endpoints: Box<[Endpoint]>,
     /// Connections of one shard to all of it.
     pub connections_per_shard: NonZeroU32,
+    /// Most connections to one endpoint, over all shards; `None` without a limit.
+    pub endpoint_connections: Option<u32>,
+    /// Most requests that wait for a connection to one endpoint.
+    pub endpoint_pending_per_shard: NonZeroU32,
     /// Requests of one shard that wait for a connection to it.
     pub pending_per_shard: NonZeroU32,
     /// The PROXY protocol header that each connection to it begins with.

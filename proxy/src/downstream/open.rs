@@ -42,6 +42,9 @@ async fn first_bytes(
     if !proxy_protocol::read(shard, client, buffer).await {
         return Err(NextStep::Close);
     }
+    if client.awaits_address() && !client.is_within_limit(shard) {
+        return Err(NextStep::Close);
+    }
     match client.opening {
         BindProtocol::Http => Ok(()),
         BindProtocol::Tls => begin_tls(proxy, client, buffer).await,

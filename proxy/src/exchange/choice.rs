@@ -72,8 +72,8 @@ pub(crate) fn choose<'a>(
 ) -> Result<(&'a Endpoint, EndpointUse), Failure> {
     let states = &upstreams.endpoints;
     let endpoint = pinned.or_else(|| {
-        let choose = |rng: &mut _| states.choose(&cluster.set, tried, now, rng);
-        cluster.endpoint(upstreams.shard.with_rng(choose)?)
+        let chosen = upstreams.choose(cluster, tried, now)?;
+        cluster.endpoint(chosen)
     });
     if let Some(trace) = trace {
         trace.endpoint(states, cluster, endpoint, tried);

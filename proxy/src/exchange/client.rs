@@ -18,6 +18,7 @@ use crate::policy::forwarded::Hop;
 use crate::policy::proxy_protocol::{Endpoints, Expectation};
 use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
+use crate::shard::open_connections::Entry;
 use crate::shard::registry::{ClientState, Registered};
 use crate::shard::wheel::Tick;
 use crate::tls::session::TlsSession;
@@ -113,6 +114,40 @@ impl Client {
         }
     }
 
+    /// Counts the connection by its client's address, where the number of a client's connections is limited.
+    /// `false` if the client has as many as it may have. An address in the trusted sources is not limited: the
+    /// connections of a load balancer are those of many clients.
+    pub(crate) fn is_within_limit(&self, shard: &Shard) -> bool {
+        let snapshot = shard.config.load();
+        let Some(bind) = snapshot.bind(self.bind) else {
+            return true;
+        };
+        let Some(max) = bind.limits.client_connections else {
+            return true;
+        };
+        let address = self.hop.address();
+        if bind.trust.has_source(address) {
+            return true;
+        }
+        let key = shard.client_connections.client(self.bind, address);
+        match shard.client_connections.enter(key, max) {
+            Entry::Counted => {
+                if let Some(registered) = &self.registered {
+                    registered.count_by(key);
+                }
+                true
+            }
+            Entry::Uncounted => true,
+            Entry::Full => {
+                let counters = shard.counters.binds.of(Interned::bind(self.bind));
+                counters.client_limit_refusals.increment();
+                let port = bind.address.port();
+                tracing::debug!(client = %address, port, max, "refused a connection: its client has as many as limits.clientConnections allows");
+                false
+            }
+        }
+    }
+
     /// Starts the handshake timeout of its listener's policy.
     pub(crate) fn limit_handshake(&self, shard: &Shard) {
         let snapshot = shard.config.load();
@@ -151,6 +186,11 @@ impl Client {
     /// Whether a header or handshake precedes its first request, or bytes are proxied instead.
     pub(crate) fn has_opening(&self) -> bool {
         self.opening != BindProtocol::Http || self.expects != Expectation::Nothing
+    }
+
+    /// Whether its address is known only after a PROXY protocol header.
+    pub(crate) fn awaits_address(&self) -> bool {
+        matches!(self.expects, Expectation::Optional | Expectation::Required)
     }
 
     /// Both addresses, if the backend receives a PROXY protocol header.

@@ -230,6 +230,8 @@ blocks! {
         accepted: Counter,
         /// Number of open client connections.
         connections: Gauge,
+        /// Connections closed because their client had as many as it may have.
+        client_limit_refusals: Counter,
         /// Open streams of HTTP/2 connections.
         streams: Gauge,
     }

@@ -120,6 +120,12 @@ impl TrustedHops {
         client
     }
 
+    /// Whether an address is in the networks of the trusted sources.
+    #[must_use]
+    pub fn has_source(&self, address: IpAddr) -> bool {
+        matches!(self, Self::In(_)) && self.is_trusted(0, address)
+    }
+
     /// Whether the hop `passed` hops behind the peer is trusted.
     fn is_trusted(&self, passed: usize, address: IpAddr) -> bool {
         match self {

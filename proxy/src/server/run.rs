@@ -21,6 +21,7 @@ use crate::shard::inbox::{InboxReader, ShardMessage};
 use crate::shard::tasks::{Purpose, listed};
 use crate::shard::turn::Turns;
 use crate::shard::{Shard, ShardOptions};
+use crate::upstream::endpoint_limit::EndpointLimits;
 
 /// The parameters of a server.
 pub(crate) struct ServerOptions {
@@ -57,8 +58,11 @@ pub(crate) fn run(
     heap::counts::count_as_shard(options.shard.id);
     started(report);
     let shard = Rc::new(Shard::new(options.shard, waits, Rc::clone(&turns)));
-    let _close_on_panic = CloseClientsOnPanic(Rc::downgrade(&shard));
     let server = Rc::new(Server::new(shard, options.session_key));
+    let _close_on_panic = CloseClientsOnPanic {
+        shard: Rc::downgrade(server.shard()),
+        endpoint_limits: Rc::downgrade(&server.proxy().upstreams.endpoint_limits),
+    };
     driver.block_on(async move {
         monoio::spawn(turns.run(wake_receiver));
         let housekeeping = housekeeping(Rc::clone(&server));
@@ -68,15 +72,24 @@ pub(crate) fn run(
 }
 
 /// Closes the client connections of a shard that panics: the runtime leaves sockets with pending
-/// operations open, and clients would wait forever.
-struct CloseClientsOnPanic(Weak<Shard>);
+/// operations open, and clients would wait forever. What they were counted by is given back.
+struct CloseClientsOnPanic {
+    shard: Weak<Shard>,
+    endpoint_limits: Weak<EndpointLimits>,
+}
 
 impl Drop for CloseClientsOnPanic {
     fn drop(&mut self) {
-        if std::thread::panicking()
-            && let Some(shard) = self.0.upgrade()
-        {
+        if !std::thread::panicking() {
+            return;
+        }
+        if let Some(limits) = self.endpoint_limits.upgrade() {
+            limits.give_back();
+            std::mem::forget(limits);
+        }
+        if let Some(shard) = self.shard.upgrade() {
             shard.clients.reset_all();
+            shard.clients.uncount(&shard.client_connections);
             // Without the runtime its sockets cannot be closed.
             std::mem::forget(shard);
         }
@@ -121,7 +134,7 @@ async fn housekeeping(server: Rc<Server>) {
 }
 
 async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> {
-    let shard = server.shard();
+    let (shard, upstreams) = (server.shard(), &server.proxy().upstreams);
     let mut wake_socket = UnixStream::from_std(inbox.wake_socket)?;
     let mut bytes = vec![0_u8; 64];
     loop {
@@ -161,10 +174,11 @@ async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> 
                     shard.draining.begin();
                     monoio::spawn(close_idle(Rc::clone(shard)));
                     shard.clients.wake_listening();
-                    let upstreams = &server.proxy().upstreams;
                     upstreams.pool.clear();
                     upstreams.sessions.clear();
                 }
+                ShardMessage::FreeEndpoint(endpoint) => upstreams.free_endpoint(endpoint),
+                ShardMessage::EndpointFreed(endpoint) => upstreams.endpoint_limits.wake(endpoint),
                 ShardMessage::Admin(query) => replies::reply(server.proxy(), query),
                 ShardMessage::Stop => return stop(server).await,
             }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crossbeam::queue::SegQueue;
 
 use crate::machine::sockets::Listening;
+use crate::names::Interned;
 
 /// A message to a shard.
 #[derive(Debug)]
@@ -42,6 +43,10 @@ pub enum ShardMessage {
     Drain,
     /// Stop accepting on every bind.
     StopAccepting,
+    /// Close an idle connection to an endpoint: a request of another shard waits for one.
+    FreeEndpoint(Interned),
+    /// A connection to an endpoint was closed: a request that waits for one may open it.
+    EndpointFreed(Interned),
     /// A query of the admin server.
     Admin(admin::ShardQuery),
     /// Reset the remaining connections and end.

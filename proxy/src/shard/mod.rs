@@ -10,10 +10,12 @@ mod config;
 pub(crate) mod cutoff;
 pub(crate) mod deadline;
 pub(crate) mod drain;
+pub mod endpoint_counts;
 pub(crate) mod fence;
 pub(crate) mod half_closed;
 pub mod inbox;
 pub(crate) mod lingering;
+pub mod open_connections;
 mod options;
 mod overload;
 pub mod peers;
@@ -49,8 +51,10 @@ use crate::observe::shed::ShedCause;
 
 use self::deadline::ArmedDeadline;
 use self::drain::Draining;
+use self::endpoint_counts::EndpointCounts;
 use self::half_closed::HalfClosed;
 use self::lingering::Lingering;
+use self::open_connections::OpenConnections;
 use self::overload::{Overload, Pressure};
 use self::peers::Peers;
 use self::registry::Registry;
@@ -69,6 +73,10 @@ pub(crate) struct Shard {
     pub(crate) id: u16,
     /// The shards of the process.
     pub(crate) peers: Arc<Peers>,
+    /// Open connections of clients, over all shards.
+    pub(crate) client_connections: Arc<OpenConnections>,
+    /// Open connections to endpoints, over all shards.
+    pub(crate) endpoint_connections: Arc<EndpointCounts>,
     /// How its runtime waits for sockets.
     pub(crate) waits: WaitMode,
     pub(crate) config: ConfigCell,
@@ -115,6 +123,8 @@ impl Shard {
             turns,
             id: options.id,
             peers: options.peers,
+            client_connections: options.client_connections,
+            endpoint_connections: options.endpoint_connections,
             config: ConfigCell::new(options.published),
             clients: Registry::default(),
             waiting: WaitingConnections::default(),

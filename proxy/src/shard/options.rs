@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::endpoint_counts::EndpointCounts;
+use super::open_connections::OpenConnections;
 use super::peers::Peers;
 use crate::config::Published;
 use crate::machine::memory::MemoryUse;
@@ -22,6 +24,10 @@ pub struct ShardOptions {
     pub published: Published,
     /// The shards of the process.
     pub peers: Arc<Peers>,
+    /// Open connections of clients, over all shards.
+    pub client_connections: Arc<OpenConnections>,
+    /// Open connections to endpoints, over all shards.
+    pub endpoint_connections: Arc<EndpointCounts>,
     /// Counters that the shard writes, and the admin server reads.
     pub counters: Arc<ShardCounters>,
     /// Queue for lines of the access log.
@@ -34,6 +40,8 @@ impl ShardOptions {
     pub(crate) fn standalone() -> Self {
         Self {
             peers: Arc::new(Peers::new(&[])),
+            client_connections: Arc::new(OpenConnections::new(64)),
+            endpoint_connections: Arc::new(EndpointCounts::new(64, 1)),
             id: 0,
             descriptors: 64,
             memory: Arc::default(),

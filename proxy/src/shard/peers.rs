@@ -76,6 +76,17 @@ impl Peers {
         }
     }
 
+    /// Sends a message to the running shards selected by `which`.
+    pub(crate) fn send_to(&self, which: impl Fn(u16) -> bool, message: impl Fn() -> ShardMessage) {
+        for (id, peer) in (0..).zip(&self.0) {
+            if which(id)
+                && let Some(inbox) = &*peer.inbox.load()
+            {
+                inbox.send(message());
+            }
+        }
+    }
+
     /// A handed-over connection is counted by this shard from now on.
     pub(crate) fn arrived(&self, shard: u16) {
         if let Some(peer) = self.0.get(usize::from(shard)) {

@@ -6,6 +6,7 @@ use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::task::Waker;
 
+use super::open_connections::{ConnectionKey, OpenConnections};
 use super::wheel::Tick;
 use crate::names::Interned;
 use crate::net;
@@ -27,6 +28,8 @@ struct Slot {
     state: ClientState,
     /// When it entered this state.
     since: Tick,
+    /// What it is counted by where the connections of a client are limited.
+    client: Option<ConnectionKey>,
 }
 
 /// The state of a client connection.
@@ -82,6 +85,17 @@ impl Registry {
         self.each(some, |fd| net::shutdown(fd, libc::SHUT_RD))
     }
 
+    /// Takes back what the connections of a shard that has panicked have counted: its tasks are not dropped.
+    pub(crate) fn uncount(&self, counts: &OpenConnections) {
+        for slot in self.slots.borrow_mut().iter_mut() {
+            if slot.state != ClientState::Free
+                && let Some(client) = slot.client.take()
+            {
+                counts.leave(client);
+            }
+        }
+    }
+
     /// Resets every connection. Returns how many.
     pub(crate) fn reset_all(&self) -> usize {
         self.each(|slot| slot.state != ClientState::Free, net::reset)
@@ -103,6 +117,7 @@ impl Registered {
             bind,
             state: ClientState::Busy,
             since: shard.now(),
+            client: None,
         };
         let mut slots = registry.slots.borrow_mut();
         let free = registry.free.borrow_mut().pop();
@@ -122,6 +137,11 @@ impl Registered {
         }
     }
 
+    /// Sets what the connection is counted by, until it ends.
+    pub(crate) fn count_by(&self, client: ConnectionKey) {
+        self.shard.clients.slots.borrow_mut()[self.slot as usize].client = Some(client);
+    }
+
     /// Registers `waker` to be woken when connections may have to close.
     pub(crate) fn listen_for_drain(&self, waker: &Waker) {
         let mut listening = self.shard.clients.listening.borrow_mut();
@@ -138,7 +158,10 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let bind = self.shard.clients.slots.borrow()[self.slot as usize].bind;
+        let Slot { bind, client, .. } = self.shard.clients.slots.borrow()[self.slot as usize];
+        if let Some(client) = client {
+            self.shard.client_connections.leave(client);
+        }
         let counters = self.shard.counters.binds.of(Interned::bind(bind));
         counters.connections.down();
         self.set(ClientState::Free);

@@ -17,6 +17,7 @@ use crate::tls::UpstreamTlsFailure;
 use crate::tls::session::{SessionError, TlsSession};
 
 use super::connection_limit::{ConnectionSlot, Grant};
+use super::endpoint_limit::{EndpointGrant, EndpointPermit};
 use super::pool::{Connection, Pool};
 use super::{Upstreams, h2};
 
@@ -78,6 +79,15 @@ impl ConnectionRequirements {
     fn takes(&self, used: &Connection) -> bool {
         !self.fresh && self.proxied.is_none() && used.is_reusable()
     }
+
+    /// A used connection, or its slot if a new one is needed.
+    fn reserve(&self, used: Box<Connection>) -> Result<Reserved, Failure> {
+        if self.takes(&used) {
+            return Ok(Reserved::Connection(used));
+        }
+        let slot = used.replace().ok_or(FailureKind::UpstreamFull)?;
+        Ok(Reserved::Slot(slot))
+    }
 }
 
 /// Connects to an endpoint within `timeout`. At the service's connection limit, waits for one to
@@ -98,13 +108,12 @@ pub(crate) async fn connect(
     }
     let shard = &upstreams.shard;
     let until = timeout.map(|timeout| Instant::now() + timeout);
-    let counted = match enter(upstreams, cluster) {
+    let counted = match enter(upstreams, cluster, endpoint) {
         Some(counted) => counted,
         // Waiting is rare, and other requests should have a small future.
-        None => match Box::pin(wait(&upstreams.pool, cluster, endpoint, timeout)).await? {
-            Grant::Slot(counted) => counted,
-            Grant::Connection(used) if requirements.takes(&used) => return Ok(used),
-            Grant::Connection(used) => used.replace().ok_or(FailureKind::UpstreamFull)?,
+        None => match Box::pin(wait(upstreams, cluster, endpoint, &requirements, until)).await? {
+            Reserved::Slot(counted) => counted,
+            Reserved::Connection(used) => return Ok(used),
         },
     };
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -231,9 +240,42 @@ fn agreed_on(stream: &Stream, protocol: Alpn) -> bool {
     agreed == Some(true)
 }
 
-/// A slot for another connection; an idle connection to another endpoint is closed if needed. An
+/// What a request may use after waiting.
+enum Reserved {
+    /// The right to open a connection.
+    Slot(ConnectionSlot),
+    /// A connection that another request has finished with.
+    Connection(Box<Connection>),
+}
+
+/// A slot for another connection of the service and of the endpoint, without waiting.
+fn enter(upstreams: &Upstreams, cluster: &Cluster, endpoint: &Endpoint) -> Option<ConnectionSlot> {
+    let of_endpoint = enter_endpoint(upstreams, cluster, endpoint)?;
+    let mut slot = enter_service(upstreams, cluster)?;
+    slot.endpoint = of_endpoint;
+    Some(slot)
+}
+
+/// A permit for another connection of the endpoint; an idle one of the shard is closed if needed.
+fn enter_endpoint(
+    upstreams: &Upstreams,
+    cluster: &Cluster,
+    endpoint: &Endpoint,
+) -> Option<EndpointPermit> {
+    let Some(max) = cluster.endpoint_connections else {
+        return Some(EndpointPermit::Uncounted);
+    };
+    let limits = &upstreams.endpoint_limits;
+    let permit = limits.enter(endpoint.id, max);
+    if permit.is_some() || !upstreams.pool.close_idle(endpoint.id) {
+        return permit;
+    }
+    limits.enter(endpoint.id, max)
+}
+
+/// A slot for another connection of the service; an idle connection to another endpoint is closed if needed. An
 /// HTTP/2 connection closes asynchronously, and its slot goes to the next waiting request.
-fn enter(upstreams: &Upstreams, cluster: &Cluster) -> Option<ConnectionSlot> {
+fn enter_service(upstreams: &Upstreams, cluster: &Cluster) -> Option<ConnectionSlot> {
     let pool = &upstreams.pool;
     let limit = pool.limit(cluster.id);
     let max = cluster.connections_per_shard.get();
@@ -249,7 +291,56 @@ fn enter(upstreams: &Upstreams, cluster: &Cluster) -> Option<ConnectionSlot> {
     None
 }
 
+/// Waits until the endpoint and the service may have another connection, or one becomes free. A request that waits
+/// for one of both holds no slot of the other, which others could use.
 async fn wait(
+    upstreams: &Upstreams,
+    cluster: &Cluster,
+    endpoint: &Endpoint,
+    requirements: &ConnectionRequirements,
+    until: Option<Instant>,
+) -> Result<Reserved, Failure> {
+    let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
+    loop {
+        let (service, of_endpoint) = if upstreams.is_full(cluster, endpoint.id) {
+            match wait_for_endpoint(upstreams, cluster, endpoint, left()).await? {
+                EndpointGrant::Permit(permit) => (enter_service(upstreams, cluster), Some(permit)),
+                EndpointGrant::Connection(used) => return requirements.reserve(used),
+            }
+        } else {
+            let service = match enter_service(upstreams, cluster) {
+                Some(slot) => slot,
+                None => match wait_for_service(&upstreams.pool, cluster, endpoint, left()).await? {
+                    Grant::Slot(slot) => slot,
+                    Grant::Connection(used) => return requirements.reserve(used),
+                },
+            };
+            (Some(service), enter_endpoint(upstreams, cluster, endpoint))
+        };
+        if let (Some(mut slot), Some(of_endpoint)) = (service, of_endpoint) {
+            slot.endpoint = of_endpoint;
+            return Ok(Reserved::Slot(slot));
+        }
+    }
+}
+
+async fn wait_for_endpoint(
+    upstreams: &Upstreams,
+    cluster: &Cluster,
+    endpoint: &Endpoint,
+    timeout: Option<Duration>,
+) -> Result<EndpointGrant, Failure> {
+    let max = cluster.endpoint_connections.unwrap_or(u32::MAX);
+    let pending = cluster.endpoint_pending_per_shard.get();
+    let queued = upstreams.endpoint_limits.queue(endpoint.id, pending);
+    let queued = queued.ok_or(FailureKind::UpstreamFull)?;
+    // One of this shard that the request cannot use, such as one of another protocol.
+    upstreams.free_endpoint(endpoint.id);
+    let granted = within(timeout, queued.granted(max)).await;
+    granted.ok_or_else(|| FailureKind::UpstreamFull.into())
+}
+
+async fn wait_for_service(
     pool: &Pool,
     cluster: &Cluster,
     endpoint: &Endpoint,

@@ -12,6 +12,7 @@ use std::task::{Poll, Waker};
 
 use admin::shard::Connections;
 
+use super::endpoint_limit::EndpointPermit;
 use super::pool::{Connection, Permit};
 use crate::names::Interned;
 
@@ -25,7 +26,11 @@ pub(crate) struct ConnectionLimit {
 }
 
 /// One open connection of a service, or the right to open one.
-pub(crate) struct ConnectionSlot(Rc<ConnectionLimit>);
+pub(crate) struct ConnectionSlot {
+    limit: Rc<ConnectionLimit>,
+    /// Its place among those of its endpoint.
+    pub(super) endpoint: EndpointPermit,
+}
 
 /// The outcome for a request that waited.
 pub(crate) enum Grant {
@@ -50,7 +55,7 @@ impl ConnectionLimit {
             return None;
         }
         self.open.set(self.open.get() + 1);
-        Some(ConnectionSlot(Rc::clone(self)))
+        Some(ConnectionSlot::new(self))
     }
 
     /// Whether fewer than `max` slots are taken.
@@ -102,20 +107,27 @@ impl ConnectionLimit {
 }
 
 impl ConnectionSlot {
+    fn new(limit: &Rc<ConnectionLimit>) -> Self {
+        Self {
+            limit: Rc::clone(limit),
+            endpoint: EndpointPermit::Uncounted,
+        }
+    }
+
     /// Whether a request waits for this slot.
     pub(super) fn is_wanted(&self) -> bool {
-        self.0.is_wanted()
+        self.limit.is_wanted()
     }
 
     /// The limit that it counts in.
     pub(super) fn limit(&self) -> *const ConnectionLimit {
-        Rc::as_ptr(&self.0)
+        Rc::as_ptr(&self.limit)
     }
 
     /// Passes a free connection to the longest-waiting request. If that needs another endpoint, the
     /// connection is closed and it receives the slot.
     pub(super) fn hand_over(endpoint: Interned, connection: Box<Connection>) {
-        let Permit::Own(Self(limit)) = &connection.place else {
+        let Permit::Own(Self { limit, .. }) = &connection.place else {
             return;
         };
         let limit = Rc::clone(limit);
@@ -130,12 +142,12 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let limit = &self.0;
+        let limit = &self.limit;
         // If the limit was lowered meanwhile, the slot is not passed on.
         let within = limit.open.get() <= limit.max.get();
         let next = if within { limit.next() } else { None };
         match next {
-            Some(waiter) => waiter.grant(Grant::Slot(Self(Rc::clone(limit)))),
+            Some(waiter) => waiter.grant(Grant::Slot(Self::new(limit))),
             None => limit.open.set(limit.open.get().saturating_sub(1)),
         }
     }

@@ -31,6 +31,7 @@ use self::time_budget::{OutOfTime, TimeBudget};
 use super::Upstreams;
 use super::connect::{ConnectionRequirements, connect, within};
 use super::connection_limit::ConnectionLimit;
+use super::endpoint_limit::EndpointLimits;
 use super::pool::Connection;
 
 /// The shared connections of a shard, by endpoint.
@@ -42,6 +43,8 @@ struct H2Connection {
     client: Option<Box<Endpoints>>,
     /// The connection limit of its service; the connection occupies one of its slots.
     limit: Rc<ConnectionLimit>,
+    /// Its endpoint, if the connections of that are limited.
+    limited: Option<(Rc<EndpointLimits>, Interned)>,
     state: RefCell<State>,
     /// Requests sent over it, or waiting to be.
     requests: Cell<u64>,
@@ -53,6 +56,8 @@ enum State {
     Open(Rc<Session>),
     /// It accepts no more requests.
     Closed(FailureKind),
+    /// The request that opened it was cancelled meanwhile: others connect again.
+    Abandoned,
     /// Connecting took longer than the request that opened it had for it: others may have more.
     OutOfTime(OutOfTime),
 }
@@ -61,6 +66,7 @@ enum State {
 enum Opening {
     Open(Rc<Session>),
     Failed(FailureKind),
+    Abandoned,
     OutOfTime(OutOfTime),
 }
 
@@ -97,6 +103,25 @@ impl H2Connections {
             .cloned()
     }
 
+    /// Whether a connection of an endpoint is open and accepts another request.
+    pub(super) fn has_room(&self, endpoint: Interned) -> bool {
+        let sessions = self.0.borrow();
+        let mut all = sessions.find(endpoint).into_iter().flatten();
+        all.any(|session| !session.is_dialing() && session.has_room())
+    }
+
+    /// Closes an idle connection to an endpoint. Its slot is freed once its driver has ended.
+    pub(super) fn close_idle(&self, endpoint: Interned) {
+        let idle = {
+            let sessions = self.0.borrow();
+            let mut all = sessions.find(endpoint).into_iter().flatten();
+            all.find(|session| session.is_idle()).cloned()
+        };
+        if let Some(idle) = idle {
+            idle.close(FailureKind::ConnectFailed);
+        }
+    }
+
     /// Closes an idle connection of the service with this limit. Its slot is freed once its driver
     /// has ended. `false` if none is idle.
     pub(super) fn evict(&self, limit: &Rc<ConnectionLimit>) -> bool {
@@ -129,7 +154,7 @@ pub(super) fn open_at_once(
     let connection = upstreams.sessions.find(endpoint.id, client)?;
     match &*connection.state.borrow() {
         State::Open(session) => Some(connection.open_stream(&upstreams.shard, session)),
-        State::Dialing | State::Closed(_) | State::OutOfTime(_) => None,
+        State::Dialing | State::Closed(_) | State::Abandoned | State::OutOfTime(_) => None,
     }
 }
 
@@ -165,6 +190,7 @@ pub(super) async fn open(
         let session = match opened.unwrap_or(Opening::Failed(FailureKind::ConnectTimeout)) {
             Opening::Open(session) => session,
             Opening::Failed(kind) => return Err(kind.into()),
+            Opening::Abandoned => continue,
             Opening::OutOfTime(late) if late.may_be_repeated(budget) => continue,
             Opening::OutOfTime(late) => {
                 return Err(late.failure(budget, requirements.is_hurried));
@@ -172,7 +198,7 @@ pub(super) async fn open(
         };
         // More requests may have waited for it together than the endpoint allows on one connection.
         let is_full = !connection.has_room() && connection.streams() > 0;
-        if !(is_full && upstreams.pool.has_place(cluster)) {
+        if !(is_full && has_place(upstreams, cluster, endpoint)) {
             break (connection, session);
         }
     };
@@ -182,7 +208,14 @@ pub(super) async fn open(
     Ok(connection.open_stream(&upstreams.shard, &session))
 }
 
-/// A connection to use. At the service's connection limit, requests queue on the existing ones.
+/// Whether the service and the endpoint may have one more connection.
+fn has_place(upstreams: &Upstreams, cluster: &Cluster, endpoint: &Endpoint) -> bool {
+    let limits = &upstreams.endpoint_limits;
+    let max = cluster.endpoint_connections;
+    upstreams.pool.has_place(cluster) && max.is_none_or(|max| !limits.is_full(endpoint.id, max))
+}
+
+/// A connection to use. At a connection limit, requests queue on the existing ones.
 fn find(
     upstreams: &Upstreams,
     cluster: &Cluster,
@@ -191,7 +224,7 @@ fn find(
 ) -> Option<Rc<H2Connection>> {
     let sessions = &upstreams.sessions;
     sessions.find(endpoint.id, client).or_else(|| {
-        let full = !upstreams.pool.has_place(cluster);
+        let full = !has_place(upstreams, cluster, endpoint);
         sessions.least_used(endpoint.id, client).filter(|_| full)
     })
 }
@@ -215,12 +248,14 @@ async fn dial(
     let session = Rc::new(H2Connection {
         client: requirements.proxied.clone(),
         limit: upstreams.pool.limit(cluster.id),
+        limited: (cluster.endpoint_connections)
+            .map(|_| (Rc::clone(&upstreams.endpoint_limits), endpoint.id)),
         state: RefCell::new(State::Dialing),
         requests: Cell::new(0),
         waiting: RefCell::default(),
     });
     upstreams.sessions.add(endpoint.id, &session);
-    let dialing = Dialing(&session);
+    let dialing = AbandonedDial(&session);
     let connection = match connect(upstreams, cluster, endpoint, requirements, left).await {
         Ok(connection) => connection,
         Err(failure) => {
@@ -246,10 +281,19 @@ async fn dial(
     Ok(session)
 }
 
-/// Reports to the waiting requests if connecting is abandoned.
-struct Dialing<'a>(&'a H2Connection);
+/// Lets the waiting requests connect again if the request that opens a connection is cancelled.
+struct AbandonedDial<'a>(&'a H2Connection);
 
-impl Drop for Dialing<'_> {
+impl Drop for AbandonedDial<'_> {
+    fn drop(&mut self) {
+        self.0.end(State::Abandoned);
+    }
+}
+
+/// Reports the end of a connection to the waiting requests.
+struct ClosesAtEnd<'a>(&'a H2Connection);
+
+impl Drop for ClosesAtEnd<'_> {
     fn drop(&mut self) {
         self.0.close(FailureKind::ConnectFailed);
     }
@@ -261,7 +305,10 @@ impl H2Connection {
     }
 
     fn is_closed(&self) -> bool {
-        matches!(*self.state.borrow(), State::Closed(_) | State::OutOfTime(_))
+        matches!(
+            *self.state.borrow(),
+            State::Closed(_) | State::Abandoned | State::OutOfTime(_)
+        )
     }
 
     /// Whether it has served requests and has no stream now. A new connection is not idle: its first
@@ -271,16 +318,21 @@ impl H2Connection {
         is_open && self.streams() == 0 && self.requests.get() > 0
     }
 
-    /// Whether it is idle while a request waits for its slot: one to another endpoint, since others would use
-    /// it.
+    /// Whether it is idle while a request waits for its slot: one to another endpoint or of another shard, since
+    /// others would use it.
     fn is_evictable(&self) -> bool {
-        self.is_idle() && self.limit.is_wanted()
+        self.is_idle() && (self.limit.is_wanted() || self.is_wanted_by_endpoint())
+    }
+
+    fn is_wanted_by_endpoint(&self) -> bool {
+        let limited = self.limited.as_ref();
+        limited.is_some_and(|(limits, endpoint)| limits.is_wanted(*endpoint))
     }
 
     fn streams(&self) -> u32 {
         match &*self.state.borrow() {
             State::Open(session) => session.users(),
-            State::Dialing | State::Closed(_) | State::OutOfTime(_) => 0,
+            State::Dialing | State::Closed(_) | State::Abandoned | State::OutOfTime(_) => 0,
         }
     }
 
@@ -292,7 +344,7 @@ impl H2Connection {
                 let allowed = session.stream_limit();
                 (session.users() as usize) < allowed.min(H2_UPSTREAM_STREAMS as usize)
             }
-            State::Closed(_) | State::OutOfTime(_) => false,
+            State::Closed(_) | State::Abandoned | State::OutOfTime(_) => false,
         }
     }
 
@@ -311,6 +363,7 @@ impl H2Connection {
             }
             State::Open(session) => Poll::Ready(Opening::Open(Rc::clone(session))),
             State::Closed(kind) => Poll::Ready(Opening::Failed(*kind)),
+            State::Abandoned => Poll::Ready(Opening::Abandoned),
             State::OutOfTime(late) => Poll::Ready(Opening::OutOfTime(*late)),
         }
     }

@@ -20,6 +20,7 @@ use crate::shard::deadline::Deadline;
 use crate::shard::wheel::Tick;
 
 use super::connection_limit::{ConnectionLimit, ConnectionSlot};
+use super::endpoint_limit::{self, EndpointPermit};
 
 /// A connection to an endpoint, or a stream of one. Boxed, since a request moves it several times:
 /// out of the pool, into its exchange, and back.
@@ -131,10 +132,35 @@ impl Pool {
             }
             return;
         }
+        if let EndpointPermit::Counted(slot) = &counted.endpoint
+            && slot.is_wanted()
+        {
+            let limits = slot.limits();
+            if connection.proxied.is_none() {
+                endpoint_limit::hand_over(limits, connection, shard);
+            }
+            return;
+        }
         self.idle
             .borrow_mut()
             .find_or_insert(endpoint, Vec::new)
             .push(connection);
+    }
+
+    /// Whether an endpoint has an idle connection.
+    pub(super) fn has_idle(&self, endpoint: Interned) -> bool {
+        let idle = self.idle.borrow();
+        idle.find(endpoint).is_some_and(|idle| !idle.is_empty())
+    }
+
+    /// Closes the longest-idle connection to an endpoint. `false` if none is idle.
+    pub(super) fn close_idle(&self, endpoint: Interned) -> bool {
+        let oldest = {
+            let mut idle = self.idle.borrow_mut();
+            let connections = idle.find_mut(endpoint).filter(|idle| !idle.is_empty());
+            connections.map(|connections| connections.remove(0))
+        };
+        oldest.is_some()
     }
 
     /// Whether a service may have one more connection.

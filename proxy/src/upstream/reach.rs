@@ -35,12 +35,12 @@ pub(super) async fn reach<'a>(
     avoided: Option<Interned>,
     until: Instant,
 ) -> Result<EndpointConnection<'a>, Failure> {
-    let (states, shard) = (&upstreams.endpoints, &upstreams.shard);
+    let states = &upstreams.endpoints;
     let mut tried = Vec::from_iter(avoided);
     let most = tried.len() + CALL_TRIES.min(cluster.set.serving().len());
     loop {
         let begun = Instant::now();
-        let chosen = shard.with_rng(|rng| states.choose(&cluster.set, &tried, begun, rng));
+        let chosen = upstreams.choose(cluster, &tried, begun);
         let endpoint = chosen.and_then(|id| cluster.endpoint(id));
         let endpoint = endpoint.ok_or(FailureKind::NoEndpoint)?;
         tried.push(endpoint.id);

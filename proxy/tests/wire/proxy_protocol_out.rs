@@ -226,6 +226,24 @@ on_both_drivers! {
         second.expects(200);
     }
 
+    /// The endpoint may have one connection, and that of the first client is idle.
+    fn an_idle_http_2_connection_of_another_client_is_closed_for_a_request(driver) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let gateway = gateway_with_backend_fields(driver, address, "proxyProtocol: V1, protocol: H2C")
+            .limits("endpointConnections: 1, connectTimeout: 1m")
+            .start();
+        let mut servers = Vec::new();
+        for _ in 0..3 {
+            let mut client = connect(&gateway, 0);
+            client.write_all(REQUEST).expect("taken");
+            let words = line(&client, &gateway, 0);
+            let mut server = H2Peer::server_after_preamble(&listener, words.as_bytes(), b"");
+            respond(&mut server, &mut client);
+            servers.push((server, client));
+        }
+    }
+
     fn an_http_2_backend_gets_a_connection_per_client(driver) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");

@@ -65,6 +65,10 @@ macro_rules! limits_table {
                 Requests, Socket, 0, 0..=9_007_199_254_740_991;
             /// Age of a client's connection, with jitter: 1 h, so that load spreads again now and then.
             connection_age "connectionAge": Time, Socket, 3_600, 0..=1_439_985_600;
+            /// Open connections of a client's address (IPv6: /64) at a port, over all shards; more are closed.
+            /// Not limited by default: behind a network translator, thousands may share an address. Clients
+            /// in the trusted sources are not limited.
+            client_connections "clientConnections": OptionalSize, Socket, 0, 1..=1_000_000;
             /// To connect to an endpoint, TLS included: 2 s, one lost SYN and its repetition.
             connect_timeout "connectTimeout": Time, Any, 2, 0..=1_439_985_600;
             /// From the last request byte sent to the response's head: 15 s. Not for gRPC, which brings
@@ -94,6 +98,12 @@ macro_rules! limits_table {
             upstream_connections "upstreamConnections": Share, Upstream, 1_024, 1..=1_048_576;
             /// Requests that wait for a connection to one service, over all shards: 1024, as Envoy.
             upstream_pending "upstreamPending": Share, Upstream, 1_024, 1..=1_048_576;
+            /// Connections to one endpoint of a service, over all shards: not limited by default, since
+            /// `upstream_connections` bounds the sum. For endpoints that can serve only few at a time.
+            endpoint_connections "endpointConnections": OptionalSize, Upstream, 0, 1..=1_000_000;
+            /// Requests that wait for a connection to one endpoint while it has as many as it may have, over
+            /// all shards: 1024, as of a service.
+            endpoint_pending "endpointPending": Share, Upstream, 1_024, 1..=1_048_576;
         }
     };
 }
@@ -139,7 +149,7 @@ impl LimitKind for Size {
     }
 }
 
-/// A [`Size`] that depends on other limits by default.
+/// A [`Size`] that is not limited, or depends on other limits, by default.
 #[derive(Debug)]
 pub enum OptionalSize {}
 

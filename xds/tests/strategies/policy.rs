@@ -141,7 +141,7 @@ fn time() -> impl Strategy<Value = Option<Timeout>> {
 
 /// Each field from its place in a list: proptest's tuples end at twelve.
 fn limits() -> impl Strategy<Value = Limits> {
-    let counts = prop::array::uniform10(count());
+    let counts = prop::array::uniform13(count());
     let times = prop::array::uniform11(time());
     let (body, requests) = (option::of(any::<NonZeroU64>()), option::of(0..u64::MAX));
     let rate = option::of(any::<u32>());
@@ -157,6 +157,9 @@ fn limits() -> impl Strategy<Value = Limits> {
         http2_connection_window_bytes: counts[7],
         response_head_bytes: counts[8],
         response_header_fields: counts[9],
+        client_connections: counts[10],
+        endpoint_connections: counts[11],
+        endpoint_pending: counts[12],
         request_body_bytes: body,
         requests_per_connection: requests,
         head_timeout: times[0],

@@ -137,6 +137,9 @@ impl ClusterCompiler<'_> {
         let limits = Limits::default();
         let connections = layers.field(|spec| spec.limits.upstream_connections);
         let pending = layers.field(|spec| spec.limits.upstream_pending);
+        let of_endpoint = layers.field(|spec| spec.limits.endpoint_connections);
+        let of_endpoint = of_endpoint.map(NonZeroU32::get);
+        let pending_of_endpoint = layers.field(|spec| spec.limits.endpoint_pending);
         let ejection = layers.field(|spec| spec.ejection).unwrap_or(EJECTION);
         let (id, set, endpoints) =
             self.endpoints(&name, settings, ejection, self.address_states(source));
@@ -150,6 +153,11 @@ impl ClusterCompiler<'_> {
             set,
             endpoints,
             connections_per_shard: per_shard(connections, self.shards),
+            endpoint_connections: of_endpoint.or(limits.endpoint_connections),
+            endpoint_pending_per_shard: per_shard(
+                pending_of_endpoint.unwrap_or(limits.endpoint_pending),
+                self.shards,
+            ),
             proxy_protocol: source.proxy_protocol(),
             pending_per_shard: per_shard(pending.unwrap_or(limits.upstream_pending), self.shards),
             retry_limit: self.retry_limit(&layers),
@@ -196,6 +204,8 @@ impl ClusterCompiler<'_> {
             set,
             endpoints,
             connections_per_shard: per_shard(limits.upstream_connections, self.shards),
+            endpoint_connections: None,
+            endpoint_pending_per_shard: per_shard(limits.endpoint_pending, self.shards),
             pending_per_shard: per_shard(limits.upstream_pending, self.shards),
             proxy_protocol: None,
             retry_limit: RetryLimit::InFlight(RETRY_BUDGET),

@@ -79,6 +79,10 @@ impl Scrape<'_> {
         binds.counter(out, "connections_accepted", help, |it| it.accepted.value());
         let help = "Client connections open.";
         binds.gauge(out, "active_connections", help, |it| it.connections.value());
+        let help = "Client connections closed because their client had as many as limits.clientConnections.";
+        binds.counter(out, "connections_over_client_limit", help, |it| {
+            it.client_limit_refusals.value()
+        });
         let help = "Streams open on HTTP/2 connections of clients.";
         binds.gauge(out, "active_streams", help, |it| it.streams.value());
         let listeners = Table {

@@ -219,6 +219,8 @@ fn cluster(addresses: &[SocketAddr], protection: Protection) -> Cluster {
         set: EndpointSet::new(id(0), EJECTION, &members),
         endpoints: endpoints.into(),
         connections_per_shard: NonZeroU32::new(8).expect("some"),
+        endpoint_connections: None,
+        endpoint_pending_per_shard: NonZeroU32::MIN,
         pending_per_shard: NonZeroU32::new(8).expect("some"),
         proxy_protocol: None,
         retry_limit: RetryLimit::InFlight(RETRY_BUDGET),

@@ -22,7 +22,7 @@ use crate::shard::Shard;
 use crate::shard::deadline::Deadline;
 use crate::upstream::pool::Connection;
 
-use super::{Dialing, H2Connection, State};
+use super::{ClosesAtEnd, H2Connection, State};
 
 /// What is driven.
 pub(super) struct Driven {
@@ -35,7 +35,7 @@ pub(super) struct Driven {
 
 /// Drives a connection until it ends.
 pub(super) async fn drive(driven: Driven, connection: Box<Connection>) {
-    let _closes = Dialing(&driven.session);
+    let _closes = ClosesAtEnd(&driven.session);
     let Channel::Socket(socket) = &connection.stream else {
         return;
     };

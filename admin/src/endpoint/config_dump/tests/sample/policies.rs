@@ -202,6 +202,9 @@ fn limits(time: Timeout) -> Limits {
         http2_connection_window_bytes: Some(count(109)),
         upstream_connections: Some(count(110)),
         upstream_pending: Some(count(111)),
+        client_connections: Some(count(112)),
+        endpoint_connections: Some(count(113)),
+        endpoint_pending: Some(count(114)),
     }
 }
 

@@ -147,6 +147,8 @@ fn describe_cluster(text: &mut String, cluster: &Cluster) {
         name,
         protocol,
         connections_per_shard,
+        endpoint_connections,
+        endpoint_pending_per_shard,
         pending_per_shard,
         ..
     } = cluster;
@@ -162,7 +164,8 @@ fn describe_cluster(text: &mut String, cluster: &Cluster) {
     line(
         text,
         format_args!(
-            "{name} {protocol:?} {connections_per_shard} {pending_per_shard} {endpoints:?} {serving} \
+            "{name} {protocol:?} {connections_per_shard} {pending_per_shard} {endpoint_connections:?} \
+         {endpoint_pending_per_shard} {endpoints:?} {serving} \
          {ejection:?} {is_protected}"
         ),
     );

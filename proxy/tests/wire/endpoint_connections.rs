@@ -1,0 +1,244 @@
+//! The connections to one endpoint are limited, over all shards; requests queue for one, for a limited time.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, Gate, Reply, gateway, ok, on_both_drivers, origin, out_of_h2};
+
+/// Responds once the gate is open.
+fn reply_after_gate(gate: &Gate) -> Reply {
+    Reply::at_once()
+        .waits_for(gate)
+        .sends("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+}
+
+/// Ends the other clients of a test if one fails.
+struct EndsOthers<'a>(&'a AtomicUsize);
+
+impl Drop for EndsOthers<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(usize::MAX / 2, Ordering::Relaxed);
+        }
+    }
+}
+
+on_both_drivers! {
+    fn requests_of_all_shards_queue_for_the_only_connection(driver) {
+        let gate = Gate::default();
+        let origin = origin().replies(reply_after_gate(&gate));
+        let gateway = gateway(driver)
+            .shards(2)
+            .routes_to(&origin)
+            .limits("endpointConnections: 1, connectTimeout: 1m")
+            .start();
+        let mut clients: Vec<Client> = (0..6).map(|_| gateway.client()).collect();
+        for client in &mut clients {
+            client.gets("/");
+        }
+        origin.waits_for_requests(1);
+        clients[5].expects_silence();
+        assert_eq!((origin.requests().len(), origin.connections()), (1, 1), "the others wait");
+        gate.open();
+        for client in &mut clients {
+            client.expects(200);
+        }
+    }
+
+    /// Each shard keeps connections of its own.
+    fn an_idle_connection_of_another_shard_is_closed_for_a_request(driver) {
+        let origin = origin().replies(ok("ok"));
+        let gateway = gateway(driver)
+            .shards(2)
+            .routes_to(&origin)
+            .limits("endpointConnections: 1, connectTimeout: 1m")
+            .start();
+        // Among these are connections of both shards.
+        let mut clients: Vec<Client> = (0..8).map(|_| gateway.client()).collect();
+        for _ in 0..20 {
+            for client in &mut clients {
+                client.gets("/").expects(200);
+            }
+        }
+    }
+
+    /// Whichever shard the requests are on, and the idle connections.
+    fn as_many_idle_connections_of_another_shard_are_closed_as_requests_need(driver) {
+        const CONNECTIONS: usize = 4;
+        let origin = origin();
+        let gateway = gateway(driver)
+            .shards(2)
+            .routes_to(&origin)
+            .limits("endpointConnections: 4, connectTimeout: 1m")
+            .start();
+        let mut clients: Vec<Client> = (0..16).map(|_| gateway.client()).collect();
+        for round in 0..16 {
+            let gate = Gate::default();
+            origin.now_replies(reply_after_gate(&gate));
+            let step = 1 + round % 4;
+            let chosen = (0..CONNECTIONS).map(|at| (3 * round + at * step) % clients.len());
+            let chosen: Vec<usize> = chosen.collect();
+            for client in &chosen {
+                clients[*client].gets("/");
+            }
+            origin.waits_for_requests(CONNECTIONS * (round + 1));
+            gate.open();
+            for client in chosen {
+                clients[client].expects(200);
+            }
+        }
+    }
+
+    fn an_idle_http_2_connection_of_another_shard_is_closed_for_a_request(driver) {
+        let origin = origin().replies(ok("ok"));
+        let gateway = gateway(driver)
+            .shards(2)
+            .backend("app", &[out_of_h2(origin.address())])
+            .speaks("app", "H2C")
+            .rule("{backendRefs: [{@app}]}")
+            .limits("endpointConnections: 1, connectTimeout: 1m")
+            .start();
+        let mut clients: Vec<Client> = (0..8).map(|_| gateway.client()).collect();
+        for _ in 0..20 {
+            for client in &mut clients {
+                client.gets("/").expects(200);
+            }
+        }
+    }
+
+    /// A single endpoint takes one request at a time, and both shards have requests for it all the time: none
+    /// stops before every client was served often.
+    fn no_shard_keeps_a_connection_from_the_other(driver) {
+        const CLIENTS: usize = 8;
+        let origin = origin().replies(ok("ok"));
+        let gateway = gateway(driver)
+            .shards(2)
+            .routes_to(&origin)
+            .limits("endpointConnections: 1, connectTimeout: 5s")
+            .start();
+        let clients: Vec<Client> = (0..CLIENTS).map(|_| gateway.client()).collect();
+        let served = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for mut client in clients {
+                let served = &served;
+                scope.spawn(move || {
+                    let _guard = EndsOthers(served);
+                    let mut requests = 0;
+                    while served.load(Ordering::Relaxed) < CLIENTS {
+                        client.gets("/").expects(200);
+                        requests += 1;
+                        served.fetch_add(usize::from(requests == 20), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+    }
+
+    fn requests_go_to_an_endpoint_that_has_a_connection(driver) {
+        let gate = Gate::default();
+        let (busy, free) = (origin().replies(reply_after_gate(&gate)), origin().replies(ok("free")));
+        let gateway = gateway(driver)
+            .shards(1)
+            .backend("both", &[busy.address(), free.address()])
+            .rule("{backendRefs: [{@both}]}")
+            .limits("endpointConnections: 1, connectTimeout: 1m")
+            .start();
+        let mut clients: Vec<Client> = (0..32).map(|_| gateway.client()).collect();
+        let (mut waiting, mut served) = (0, 0);
+        for client in &mut clients {
+            client.gets("/");
+            // Each request reaches one of both at once.
+            while busy.requests().len() + free.requests().len() == waiting + served {
+                thread::yield_now();
+            }
+            waiting = busy.requests().len();
+            if free.requests().len() > served {
+                assert_eq!(client.expects(200).text(), "free");
+                served += 1;
+            }
+        }
+        assert_eq!((waiting, served), (1, 31));
+        gate.open();
+    }
+
+    fn requests_beyond_the_queue_limit_are_rejected_immediately(driver) {
+        let gate = Gate::default();
+        let origin = origin().replies(reply_after_gate(&gate));
+        let gateway = gateway(driver)
+            .shards(1)
+            .routes_to(&origin)
+            .limits("endpointConnections: 1, endpointPending: 1, connectTimeout: 1m")
+            .policy("accessLog: {sample: 1}")
+            .start();
+        let mut first = gateway.client();
+        first.gets("/");
+        origin.waits_for_requests(1);
+        let (mut second, mut third) = (gateway.client(), gateway.client());
+        second.gets("/").expects_silence();
+        let refused = third.gets("/").expects(503);
+        assert_eq!(refused.value("retry-after"), Some("1"));
+        gateway.waits_for_access_log("reason=upstream_full");
+        gate.open();
+        first.expects(200);
+        second.expects(200);
+        third.gets("/").expects(200);
+    }
+
+    fn no_request_waits_longer_than_the_connect_timeout(driver) {
+        let origin = origin().replies(Reply::at_once().stalls());
+        let gateway = gateway(driver)
+            .routes_to(&origin)
+            .limits("endpointConnections: 1, connectTimeout: 300ms")
+            .start();
+        let mut first = gateway.client();
+        first.gets("/");
+        origin.waits_for_requests(1);
+        let (begun, mut second) = (Instant::now(), gateway.client());
+        assert!(second.gets("/").expects(503).has("retry-after"));
+        assert!(begun.elapsed() >= Duration::from_millis(300));
+    }
+
+    /// A request that gave up waiting passes on what it was told.
+    fn a_request_that_gave_up_keeps_nothing(driver) {
+        let gate = Gate::default();
+        let origin = origin().replies(reply_after_gate(&gate));
+        let gateway = gateway(driver)
+            .shards(2)
+            .routes_to(&origin)
+            .limits("endpointConnections: 1, connectTimeout: 300ms")
+            .start();
+        let mut first = gateway.client();
+        first.gets("/");
+        origin.waits_for_requests(1);
+        for _ in 0..4 {
+            gateway.client().gets("/").expects(503);
+        }
+        gate.open();
+        first.expects(200);
+        for _ in 0..8 {
+            gateway.client().gets("/").expects(200);
+        }
+    }
+
+    fn a_limit_of_the_backend_overrides_the_gateways(driver) {
+        let gate = Gate::default();
+        let origin = origin().replies(reply_after_gate(&gate));
+        let gateway = gateway(driver)
+            .routes_to(&origin)
+            .limits("endpointConnections: 1, connectTimeout: 1m")
+            .policy_of("Backend/origin", "limits: {endpointConnections: 2}")
+            .start();
+        let mut clients: Vec<Client> = (0..3).map(|_| gateway.client()).collect();
+        for client in &mut clients {
+            client.gets("/");
+        }
+        origin.waits_for_requests(2);
+        clients[2].expects_silence();
+        assert_eq!(origin.connections(), 2);
+        gate.open();
+        for client in &mut clients {
+            client.expects(200);
+        }
+    }
+}
