@@ -31,8 +31,8 @@ use crate::args::TestArgs;
 use crate::home::Home;
 use crate::process::print_line;
 use control_plane::{
-    bad_input, crowds, external_auth, features, hostile, idp, inference, kinds, life, live_traffic,
-    long, permissions, tenancy, x_backends,
+    access, bad_input, crowds, external_auth, features, hostile, idp, inference, kinds, life,
+    live_traffic, long, permissions, tenancy, x_backends,
 };
 use runner::{Runner, TestCluster};
 use scope::{Images, Scope};
@@ -116,6 +116,9 @@ const TESTS: &[Test] = tests! {
     Controller kinds::policies_and_backends_take_effect_until_deleted,
     Controller kinds::grants_and_labels_permit_cross_namespace_references,
     Controller kinds::classes_and_parameters_take_effect_until_deleted,
+    Controller access::networks_see_the_address_that_a_load_balancer_passes,
+    Controller access::networks_see_the_address_that_haproxy_passes,
+    Controller access::limits_of_clients_outlive_changes_of_their_policy,
     Controller features::a_session_stays_with_its_pod,
     Controller features::a_service_policy_enables_session_persistence,
     Controller features::regular_expressions_match_whole_values,

@@ -5,9 +5,10 @@
 //! The tests are grouped by subject: `life` and `kinds` (what becomes of each kind of object that
 //! changes or goes), `features`, `external_auth` and `x_backends` (what users use and no
 //! conformance suite tests), `live_traffic` (what clients notice of failures and changes),
-//! `tenancy` (proxies with a false identity), `hostile` (a tenant that does its worst), `permissions` (of the
+//! `access` (who may come in), `tenancy` (proxies with a false identity), `hostile` (a tenant that does its worst), `permissions` (of the
 //! controller), `bad_input`, `crowds` (a thousand mistakes), `idp` (users of an identity provider); `long` are those that take minutes.
 
+pub(super) mod access;
 pub(super) mod bad_input;
 pub(super) mod crowds;
 mod edge_gateway;

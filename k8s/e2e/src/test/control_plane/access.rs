@@ -1,0 +1,228 @@
+//! Who may come in, on a cluster: which address of a client the policies see behind a load balancer, and limits
+//! of clients while their policy changes.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::{Child, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use hyper::StatusCode;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
+
+use super::edge_gateway::{EdgeGateway, HOST, TIMEOUT, send_get};
+use super::kinds::own;
+use crate::process;
+use crate::test::http::{Connection, HttpResponse};
+use crate::test::manifests::{gateway, listener};
+use crate::test::scope::Scope;
+
+/// With `externalTrafficPolicy: Cluster` a node translates the source of packets, and policies see its address;
+/// with `Local` they see the client's.
+pub(in crate::test) async fn networks_see_the_address_that_a_load_balancer_passes(
+    scope: &Scope,
+) -> Result<()> {
+    let site = open(scope, "Local").await?;
+    let client = own_address(site.address).await?;
+    scope
+        .apply(&[networks(&json!({"deny": [host_of(client)]}))])
+        .await?;
+    site.until(HOST, "/", StatusCode::FORBIDDEN).await?;
+    scope.apply(&[parameters("Cluster")]).await?;
+    site.until(HOST, "/", StatusCode::OK).await?;
+    scope
+        .apply(&[networks(&json!({"allow": [host_of(client)]}))])
+        .await?;
+    site.until(HOST, "/", StatusCode::FORBIDDEN).await?;
+    scope.apply(&[parameters("Local")]).await?;
+    site.until(HOST, "/", StatusCode::OK).await.map(drop)
+}
+
+/// HAProxy passes the addresses of its clients in a PROXY header of version 2.
+pub(in crate::test) async fn networks_see_the_address_that_haproxy_passes(
+    scope: &Scope,
+) -> Result<()> {
+    let site = open(scope, "Local").await?;
+    let (denied, other) = (Ipv4Addr::new(127, 0, 0, 5), Ipv4Addr::new(127, 0, 0, 6));
+    let haproxy = HaProxy::start(scope, site.address).await?;
+    let policy = json!({
+        "targetRefs": [edge()],
+        "proxyProtocol": {"in": "Required"},
+        "networks": {"deny": [host_of(denied.into())]},
+    });
+    scope
+        .apply(&[own("TrafficPolicy", "access", &policy)])
+        .await?;
+    let expects = async |from: Ipv4Addr, status: StatusCode| {
+        let what = format!("status {status} for a client at {from}");
+        scope
+            .until(&what, async || {
+                let answer = haproxy.get(from).await.ok();
+                Ok(answer.filter(|it| it.status == status))
+            })
+            .await
+    };
+    expects(denied, StatusCode::FORBIDDEN).await?;
+    let answer = expects(other, StatusCode::OK).await?;
+    let echoed: Value = serde_json::from_str(&answer.body)?;
+    let said = echoed["headers"]["X-Forwarded-For"][0].as_str();
+    ensure!(
+        said == Some(&other.to_string()),
+        "the backend was told that the client is {said:?}"
+    );
+    ensure!(
+        send_get(site.address, HOST, "/").await.is_err(),
+        "a connection without the header was served"
+    );
+    Ok(())
+}
+
+/// A client that has used up its requests gets no more because the policy changes.
+pub(in crate::test) async fn limits_of_clients_outlive_changes_of_their_policy(
+    scope: &Scope,
+) -> Result<()> {
+    const REQUESTS: usize = 5;
+    let site = open(scope, "Local").await?;
+    let limited = |more: &[Value]| {
+        let mut rules = vec![json!({
+            "name": "each-client", "key": [{"clientAddress": {}}], "requests": REQUESTS, "per": "Day",
+        })];
+        rules.extend(more.iter().cloned());
+        let spec = json!({"targetRefs": [edge()], "rateLimit": {"rules": rules}});
+        own("TrafficPolicy", "access", &spec)
+    };
+    scope.apply(&[limited(&[])]).await?;
+    let refused = site.until(HOST, "/", StatusCode::TOO_MANY_REQUESTS).await?;
+    let wait: u32 = refused.header("retry-after").parse()?;
+    ensure!((1..=86_400).contains(&wait), "Retry-After is {wait}");
+    let more = json!({"name": "writes", "when": "request.method == 'POST'", "requests": 0});
+    scope.apply(&[limited(&[more])]).await?;
+    // The new rule is in force once it refuses.
+    scope
+        .until("status 429 for a POST of another host", async || {
+            let policy = scope.object("TrafficPolicy", "access").await?;
+            let policy = policy.context("the policy is gone")?;
+            let generation = &policy["metadata"]["generation"];
+            let conditions = policy["status"]["ancestors"][0]["conditions"].as_array();
+            let is_programmed = conditions.into_iter().flatten().any(|it| {
+                it["type"] == "Programmed"
+                    && it["status"] == "True"
+                    && it["observedGeneration"] == *generation
+            });
+            Ok(is_programmed.then_some(()))
+        })
+        .await?;
+    for _ in 0..3 {
+        let answer = send_get(site.address, HOST, "/").await?;
+        ensure!(
+            answer.status == StatusCode::TOO_MANY_REQUESTS,
+            "a change of the policy gave its client more requests: {answer:?}"
+        );
+    }
+    Ok(())
+}
+
+/// A Gateway whose load balancer has this policy for traffic from outside.
+async fn open<'a>(scope: &'a Scope, traffic_policy: &str) -> Result<EdgeGateway<'a>> {
+    scope.apply(&[parameters(traffic_policy)]).await?;
+    let mut edge = gateway(&[listener(80, "HTTP")]);
+    edge["spec"]["infrastructure"] = json!({"parametersRef": {
+        "group": "gateway-system.io", "kind": "GatewayParameters", "name": "edge"}});
+    EdgeGateway::open_with(scope, edge, 1).await
+}
+
+fn parameters(traffic_policy: &str) -> Value {
+    let service = json!({"spec": {"externalTrafficPolicy": traffic_policy}});
+    own(
+        "GatewayParameters",
+        "edge",
+        &json!({"overlays": {"service": service}}),
+    )
+}
+
+fn networks(networks: &Value) -> Value {
+    let spec = json!({"targetRefs": [edge()], "networks": networks});
+    own("TrafficPolicy", "access", &spec)
+}
+
+fn edge() -> Value {
+    json!({"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": "edge"})
+}
+
+/// The network of one address.
+fn host_of(address: IpAddr) -> String {
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    format!("{address}/{bits}")
+}
+
+/// The address that connections of the tests come from.
+async fn own_address(to: SocketAddr) -> Result<IpAddr> {
+    let stream = TcpStream::connect(to).await.context("cannot connect")?;
+    Ok(stream.local_addr()?.ip())
+}
+
+/// A HAProxy in the clients' network, in front of a Gateway. Ends when dropped.
+struct HaProxy {
+    address: SocketAddr,
+    process: Child,
+    _folder: TempDir,
+}
+
+impl HaProxy {
+    async fn start(scope: &Scope, gateway: SocketAddr) -> Result<Self> {
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = free.local_addr()?;
+        drop(free);
+        let folder = tempfile::tempdir().context("cannot make a folder for HAProxy")?;
+        let configuration = folder.path().join("haproxy.cfg");
+        let text = format!(
+            "global\n  maxconn 100\n\
+             defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 30s\n  timeout server 30s\n\
+             listen edge\n  bind {address}\n  server gateway {gateway} send-proxy-v2\n"
+        );
+        fs::write(&configuration, text)?;
+        let mut command = process::command(&["haproxy", "-db", "-f"]);
+        let process = command
+            .arg(&configuration)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("cannot run haproxy: install the package haproxy")?;
+        let started = Self {
+            address,
+            process,
+            _folder: folder,
+        };
+        scope
+            .until("HAProxy to accept connections", async || {
+                Ok(TcpStream::connect(address).await.ok().map(drop))
+            })
+            .await?;
+        Ok(started)
+    }
+
+    /// A request of a client at this address.
+    async fn get(&self, from: Ipv4Addr) -> Result<HttpResponse> {
+        let exchange = async {
+            let socket = TcpSocket::new_v4()?;
+            socket.bind(SocketAddr::new(from.into(), 0))?;
+            let stream = socket.connect(self.address).await?;
+            Connection::over(Box::new(stream))
+                .await?
+                .get(HOST, "/")
+                .await
+        };
+        timeout(TIMEOUT, exchange)
+            .await
+            .context("no answer in time")?
+    }
+}
+
+impl Drop for HaProxy {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
