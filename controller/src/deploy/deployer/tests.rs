@@ -308,6 +308,8 @@ async fn parameters_of_a_class_apply_to_its_gateways() {
     sleep(Duration::from_secs(700)).await;
     let other = ObjectName::new("infra", "others");
     all.set(&other, Some(Arc::new(json!({"replicas": 4}))));
+    // No Gateway has these parameters yet, so only the class can end the wait for the next attempt.
+    settle().await;
     class.set(&String::new(), Some(Ok(other)));
     settle().await;
     assert_eq!(replicas(), 4);
