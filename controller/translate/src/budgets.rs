@@ -232,7 +232,7 @@ budgets! {
     /// Services of a Gateway and their endpoints.
     GatewayEndpoints = Definition {
         name: "gateway_endpoints",
-        counts: "Services that routes of a Gateway use, and their endpoints, each for each of its ports",
+        counts: "Services that routes of a Gateway use, and their endpoints, each for each of its ports in use",
         unit: Unit::Count,
         default: 131_072,
         cap: 131_072,
@@ -334,10 +334,10 @@ budgets! {
         raised_by: "the Gateway's owner, `limits.listeners` of GatewayParameters",
         why: "every proxy has all of them; 2 500 ListenerSets are measured",
     };
-    /// Endpoints of a Service in use, each for each of its ports.
+    /// Endpoints of a Service in use, each for each of its ports in use.
     ServiceEndpoints = Definition {
         name: "service_endpoints",
-        counts: "endpoints in the EndpointSlices of a Service in use, each for each of its ports",
+        counts: "endpoints in the EndpointSlices of a Service in use, each for each of its ports in use",
         unit: Unit::Count,
         default: 32_768,
         cap: 32_768,

@@ -16,6 +16,7 @@ use crate::api::{
 use crate::problem::Problem;
 use crate::reader::Reader;
 use crate::reason::Reason;
+use crate::upstream::PortOfService;
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct LoweredPool {
@@ -171,11 +172,14 @@ fn picker_members(
     object: &api::Service,
     port: NonZeroU16,
 ) -> Vec<Member> {
-    let lowered = service::lower(reader, name, object);
+    let used = PortOfService {
+        transport: Transport::Tcp,
+        number: port.get(),
+    };
+    let lowered = service::lower(reader, name, object, &[used]);
     let members = lowered.workloads.into_iter().flat_map(|workload| {
         let (address, health) = (workload.address, workload.health);
         let serves = workload.serves.into_iter();
-        let serves = serves.filter(move |it| it.port == port && it.transport == Transport::Tcp);
         serves.map(move |it| Member {
             address,
             port: it.target_port,

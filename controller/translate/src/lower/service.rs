@@ -18,6 +18,7 @@ use crate::api::{
 use crate::budgets::Budget;
 use crate::reader::Reader;
 use crate::resolve::app_protocol::protocol;
+use crate::upstream::PortOfService;
 
 /// A Service as the model has it, with the workloads of its slices.
 pub(crate) struct LoweredService {
@@ -25,17 +26,19 @@ pub(crate) struct LoweredService {
     pub(crate) workloads: Vec<Workload>,
     /// Addresses in its slices that proxies may not send requests to: anybody may write slices.
     pub(crate) refused: BTreeSet<IpAddr>,
-    /// How many endpoints it has, each counted for each of its ports, with those beyond the limit, which
-    /// are not among the workloads.
+    /// How many endpoints it has, each counted for each of its ports in use, with those beyond the limit,
+    /// which are not among the workloads.
     pub(crate) endpoints: u64,
 }
 
+/// Lowers a Service with these of its ports.
 pub(crate) fn lower(
     reader: &Reader<'_>,
     name: &ObjectName,
     object: &api::Service,
+    ports: &[PortOfService],
 ) -> LoweredService {
-    let service = service(reader, ServiceKey::new(name), object);
+    let service = service(reader, ServiceKey::new(name), object, ports);
     let slices = reader.slices(name);
     let slices = slices.filter_map(|name| Some((name, &**reader.object::<EndpointSlice>(name)?)));
     let slices: Vec<(&ObjectName, &EndpointSlice)> = slices.collect();
@@ -82,24 +85,32 @@ fn oldest<'a>(
     slices
 }
 
-/// The endpoints of a slice, each counted for each port of the Service that it has: a proxy keeps a list
-/// of endpoints for each port.
+/// The endpoints of a slice, each counted for each port in use that it has: a proxy keeps a list of endpoints
+/// for each port.
 fn endpoints(service: &Service, slice: &EndpointSlice) -> u64 {
-    let ports = served(service, slice).count().max(1);
+    let ports = served(service, slice).count();
     (slice.endpoints.len() as u64).saturating_mul(ports as u64)
 }
 
-/// What it takes of a Gateway's room for Services: one and its endpoints, and bytes, which are estimated for
-/// endpoints.
-pub(crate) fn cost(reader: &Reader<'_>, name: &ObjectName, object: &api::Service) -> [u64; 2] {
-    let service = service(reader, ServiceKey::new(name), object);
+/// What it takes of a Gateway's room for Services with these of its ports: one and its endpoints, and bytes,
+/// which are estimated for endpoints.
+pub(crate) fn cost(
+    reader: &Reader<'_>,
+    name: &ObjectName,
+    object: &api::Service,
+    ports: &[PortOfService],
+) -> [u64; 2] {
+    let service = service(reader, ServiceKey::new(name), object, ports);
     let (mut number, mut bytes) = (0, 0);
     for slice_name in reader.slices(name) {
         let Some(slice) = reader.object::<EndpointSlice>(slice_name) else {
             continue;
         };
+        let ports = served(&service, slice).count();
+        if ports == 0 {
+            continue;
+        }
         number += endpoints(&service, slice);
-        let ports = served(&service, slice).count().max(1);
         let of_ports = ports * (name.namespace.len() + name.name.len() + SERVES_BYTES);
         let key = slice_name.namespace.len() + slice_name.name.len();
         let each = slice.endpoints.iter().map(|endpoint| {
@@ -119,7 +130,12 @@ pub(crate) fn cost(reader: &Reader<'_>, name: &ObjectName, object: &api::Service
     [number + 1, bytes + own]
 }
 
-fn service(reader: &Reader<'_>, key: ServiceKey, object: &api::Service) -> Service {
+fn service(
+    reader: &Reader<'_>,
+    key: ServiceKey,
+    object: &api::Service,
+    used: &[PortOfService],
+) -> Service {
     let spec = &object.spec;
     let addresses = spec.cluster_ips.iter().chain(&spec.cluster_ip);
     // A headless Service has the text `None` there.
@@ -128,6 +144,11 @@ fn service(reader: &Reader<'_>, key: ServiceKey, object: &api::Service) -> Servi
     vips.retain(|vip| seen.insert(*vip));
     let ports = spec.ports.iter().filter_map(|port| {
         let transport = transport(port.protocol)?;
+        let number = port.port.get();
+        // Proxies keep a cluster for each port that they get, whether anything is sent there or not.
+        if !used.contains(&PortOfService { transport, number }) {
+            return None;
+        }
         let tls = reader.tls_of_port(&key, &port.name);
         let tls = tls.filter(|_| transport == Transport::Tcp);
         Some(ServicePort {

@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use xds::model::{ListenerKey, ObjectName, PolicyTarget, Transport};
+use xds::model::{ListenerKey, ObjectName, PolicyTarget, ServiceKey, Transport};
 
 use super::grants::ReferenceDirection;
 use super::object_index::PodLabel;
@@ -117,6 +117,8 @@ facts! {
     ClaimedPolicy(Arc<PolicyTarget>, ObjectName);
     /// The Gateways that send to an upstream.
     Users(Upstream);
+    /// The ports of a Service that something is sent to.
+    PortsInUse(ServiceKey);
     /// The Gateways that ask an endpoint picker at a Service.
     PickerUsers(Upstream);
     /// Our objects of a namespace that requests pass.

@@ -4,11 +4,11 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use xds::fast_hash::FastHashMap;
-use xds::model::{ListenerKey, ObjectName};
+use xds::model::{ListenerKey, ObjectName, ServiceKey};
 use xds::small_map::SmallMap;
 
 use crate::store::ObjectRef;
-use crate::upstream::Upstream;
+use crate::upstream::{PortOfService, Upstream};
 
 /// All counts that units contribute to.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub(crate) struct Counts {
     pub(crate) sets: Count<ObjectName, ()>,
     /// References to each upstream, by Gateway.
     pub(crate) users: Count<Upstream, ObjectName>,
+    /// References to each port of a Service.
+    pub(crate) ports: Count<ServiceKey, PortOfService>,
     /// References to Services of endpoint pickers, by Gateway.
     pub(crate) picker_users: Count<Upstream, ObjectName>,
     /// The policies that do not apply to each Gateway because their statuses have no room for it.
@@ -133,6 +135,7 @@ impl Counts {
             && self.users.is_empty()
             && self.picker_users.is_empty()
             && self.left_out.is_empty()
+            && self.ports.is_empty()
             && self.ours.is_empty()
     }
 }

@@ -25,7 +25,7 @@ use crate::budgets::{Budget, Use};
 use crate::reader::{Fact, ObjectIndex, Reader};
 use crate::status::Status;
 use crate::store::ObjectRef;
-use crate::upstream::Upstream;
+use crate::upstream::Destination;
 
 /// A part of the translation that is computed as a whole, whenever a fact that it read has changed.
 pub(crate) trait Unit: Clone + fmt::Debug + Eq + Hash + Into<AnyUnit> {
@@ -114,15 +114,25 @@ impl Changes<'_> {
         }
     }
 
-    /// Records the upstreams that a unit sends requests to, by Gateway, before and after.
-    pub(crate) fn users(
+    /// Records where a unit sends requests, by Gateway, before and after.
+    pub(crate) fn users<'u>(
         &mut self,
-        old: impl Iterator<Item = (Upstream, ObjectName)>,
-        new: impl Iterator<Item = (Upstream, ObjectName)>,
+        old: impl Iterator<Item = &'u (Destination, ObjectName)> + Clone,
+        new: impl Iterator<Item = &'u (Destination, ObjectName)> + Clone,
     ) {
-        let changed = self.counts.users.replace(old, new).into_iter();
+        let user = |(to, gateway): &(Destination, ObjectName)| (to.upstream(), gateway.clone());
+        let (before, after) = (old.clone().map(user), new.clone().map(user));
+        let changed = self.counts.users.replace(before, after).into_iter();
         let changed = changed.filter(|(_, is_other_set)| *is_other_set);
         let facts = changed.map(|(upstream, _)| Fact::Users(upstream));
+        self.facts.extend(facts);
+    }
+
+        let port = |(to, _): &(Destination, ObjectName)| to.port();
+        let (before, after) = (old.filter_map(port), new.filter_map(port));
+        let changed = self.counts.ports.replace(before, after).into_iter();
+        let changed = changed.filter(|(_, is_other_set)| *is_other_set);
+        let facts = changed.map(|(service, _)| Fact::PortsInUse(service));
         self.facts.extend(facts);
     }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use translate::budgets::{Budget, Limits};
 use translate::{Delta, Event, Object, Options, Translator};
-use xds::model::Resource;
+use xds::model::{Resource, Service, Transport, Workload};
 
 use crate::support::{GATEWAY_API, admitted, gateway};
 
@@ -65,9 +65,9 @@ fn endpoints_beyond_the_limit_of_a_service_are_left_out_with_the_newest_slices()
     assert_eq!(used.expect("it is in use").refused, 1);
 }
 
-/// A proxy has a list of endpoints for each port.
+/// A proxy has a list of endpoints for each port that it gets.
 #[test]
-fn endpoints_count_for_each_port_of_their_service() {
+fn endpoints_count_for_each_port_in_use_of_their_service() {
     let options = Options {
         budgets: Limits::default().with(Budget::ServiceEndpoints, 3),
         ..Options::cluster()
@@ -100,8 +100,117 @@ fn endpoints_count_for_each_port_of_their_service() {
         Event::Upsert(admitted("", "Service", of_service)),
     );
     let delta = translator.apply(objects, Timestamp::UNIX_EPOCH);
+    let all = ["10.0.0.1", "10.0.1.1", "2001:db8::1"];
+    assert_eq!(addresses(&delta), all, "one port is in use");
+    let both = Event::Upsert(route_to(&[json!({"name": "shop", "port": 80})], &[81]));
+    let delta = translator.apply(vec![both], Timestamp::UNIX_EPOCH);
     // The two others have one of the ports each; with two of this one, they would be four.
-    assert_eq!(addresses(&delta), ["10.0.0.1", "2001:db8::1"]);
+    let removed = delta.resources.iter().filter(|(_, it)| it.is_none());
+    let removed: Vec<String> = removed.map(|(key, _)| key.to_string()).collect();
+    assert_eq!(
+        removed,
+        ["Workload `EndpointSlice/app/newest/10.0.1.1`"],
+        "{delta:?}"
+    );
+}
+
+/// Each port that a proxy gets is a cluster, whose endpoints every shard of it keeps.
+#[test]
+fn only_ports_that_something_refers_to_are_sent() {
+    let mut translator = Translator::new(Options::cluster());
+    let names = (0..99).map(|number| (format!("port-{number}"), 8000 + number, "TCP"));
+    let names = names.chain([("dns".to_owned(), 8000, "UDP")]);
+    let ports: Vec<Value> = names
+        .map(|(name, port, protocol)| json!({"name": name, "port": port, "protocol": protocol}))
+        .collect();
+    let service = json!({
+        "metadata": {"namespace": "app", "name": "shop"},
+        "spec": {"clusterIP": "10.1.0.1", "ports": ports},
+    });
+    let slice = json!({
+        "metadata": {
+            "namespace": "app", "name": "all", "labels": {"kubernetes.io/service-name": "shop"},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.0.0.1"]}],
+        "ports": ports,
+    });
+    let backends = [
+        json!({"name": "shop", "port": 8000}),
+        json!({"name": "shop", "port": 8001}),
+    ];
+    let objects = [
+        gateway(1),
+        admitted("", "Service", service),
+        admitted("discovery.k8s.io", "EndpointSlice", slice),
+        route_to(&backends, &[8002]),
+    ];
+    let batch = objects.into_iter().map(Event::Upsert).chain([Event::Start]);
+    let delta = translator.apply(batch.collect(), Timestamp::UNIX_EPOCH);
+    assert_eq!(
+        sent(&delta),
+        [vec![8000, 8001, 8002], vec![8000, 8001, 8002]]
+    );
+    // A Service, and its endpoint at each port.
+    assert_used(&mut translator, 1.0 + 3.0);
+
+    let of_server = Event::Upsert(policy_with_keys_at(8003));
+    let delta = translator.apply(vec![of_server], Timestamp::UNIX_EPOCH);
+    let all = vec![8000, 8001, 8002, 8003];
+    assert_eq!(sent(&delta), [all.clone(), all]);
+
+    let narrowed = Event::Upsert(route_to(&backends[..1], &[]));
+    let delta = translator.apply(vec![narrowed], Timestamp::UNIX_EPOCH);
+    assert_eq!(sent(&delta), [vec![8000, 8003], vec![8000, 8003]]);
+    let gone = Event::Delete(policy_with_keys_at(8003).object_ref());
+    let delta = translator.apply(vec![gone], Timestamp::UNIX_EPOCH);
+    assert_eq!(sent(&delta), [vec![8000], vec![8000]]);
+    assert_used(&mut translator, 1.0 + 1.0);
+}
+
+/// The ports of the Service, and those that its workload serves, as far as they are sent: all of TCP.
+fn sent(delta: &Delta) -> [Vec<u16>; 2] {
+    let mut ports = [Vec::new(), Vec::new()];
+    for (_, resource) in &delta.resources {
+        match resource {
+            Some(Resource::Service(service)) => {
+                let Service { ports: all, .. } = &**service;
+                assert!(all.iter().all(|it| it.transport == Transport::Tcp));
+                ports[0].extend(all.iter().map(|it| it.port.get()));
+            }
+            Some(Resource::Workload(workload)) => {
+                let Workload { serves, .. } = &**workload;
+                assert!(serves.iter().all(|it| it.transport == Transport::Tcp));
+                ports[1].extend(serves.iter().map(|it| it.port.get()));
+            }
+            _ => {}
+        }
+    }
+    ports
+}
+
+/// What is used of the room of the Gateway for endpoints.
+#[track_caller]
+fn assert_used(translator: &mut Translator, expected: f64) {
+    let uses = translator.take_budget_changes().into_iter();
+    let mut uses = uses.filter(|((budget, _), _)| *budget == Budget::GatewayEndpoints);
+    let (_, used) = uses.next().expect("it is counted");
+    let used = used.expect("it is in use").share * 131_072.0;
+    assert!((used - expected).abs() < 0.01, "{used}");
+}
+
+/// A policy of the route that fetches keys from a port of the Service.
+fn policy_with_keys_at(port: u16) -> Object {
+    let remote = json!({"backendRef": {"name": "shop", "port": port}, "path": "/keys"});
+    let jwks = json!({"remote": remote});
+    let value = json!({
+        "metadata": {"namespace": "app", "name": "tokens"},
+        "spec": {
+            "targetRefs": [{"group": GATEWAY_API, "kind": "HTTPRoute", "name": "shop"}],
+            "jwt": {"providers": [{"name": "idp", "issuer": "https://idp.example.com", "jwks": jwks}]},
+        },
+    });
+    admitted("gateway-system.io", "TrafficPolicy", value)
 }
 
 /// Who writes the files of one machine may name any address.
@@ -148,11 +257,21 @@ fn service() -> Object {
 }
 
 fn route() -> Object {
+    route_to(&[json!({"name": "shop", "port": 80})], &[])
+}
+
+/// A route to these backends, that mirrors requests to these ports of the Service.
+fn route_to(backends: &[Value], mirrored: &[u16]) -> Object {
+    let filters = mirrored.iter().map(|port| {
+        let to = json!({"name": "shop", "port": port});
+        json!({"type": "RequestMirror", "requestMirror": {"backendRef": to}})
+    });
+    let rule = json!({"backendRefs": backends, "filters": filters.collect::<Vec<Value>>()});
     let value = json!({
         "metadata": {"namespace": "app", "name": "shop"},
         "spec": {
             "parentRefs": [{"namespace": "infra", "name": "edge"}],
-            "rules": [{"backendRefs": [{"name": "shop", "port": 80}]}],
+            "rules": [rule],
         },
     });
     admitted(GATEWAY_API, "HTTPRoute", value)

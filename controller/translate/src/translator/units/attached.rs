@@ -16,7 +16,7 @@ use crate::store::ObjectRef;
 use crate::translator::emitted::{Emitted, Gateways};
 use crate::translator::take_once::TakeOnce;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
-use crate::upstream::Upstream;
+use crate::upstream::Destination;
 
 /// A route by kind and name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,7 +33,7 @@ pub(crate) struct AttachedRoute {
     /// The listeners that count it as attached, in any state.
     counted: Box<[ListenerKey]>,
     /// The backends that it sends requests to, by Gateway.
-    users: Box<[(Upstream, ObjectName)]>,
+    users: Box<[(Destination, ObjectName)]>,
     /// Where it is carried, if anywhere.
     carried: Option<Arc<CarriedRoute>>,
 }
@@ -79,7 +79,9 @@ impl Unit for AttachedUnit {
                 continue;
             }
             for (rule, has_sessions) in route.rules_at(candidate).zip(&has_sessions) {
-                let targets = rule.rule.targets().filter_map(Upstream::of);
+                let transport = rule.rule.transport();
+                let targets = rule.rule.targets();
+                let targets = targets.filter_map(|target| Destination::of(target, transport));
                 users.extend(targets.map(|target| (target, gateway.clone())));
                 if *has_sessions {
                     with_sessions.push((rule, gateway.clone()));
@@ -134,11 +136,7 @@ impl Unit for AttachedUnit {
         for (listener, _) in changed {
             changes.fact(Fact::AttachedRoutes(listener));
         }
-        let users = |route: Option<&AttachedRoute>| {
-            let users = route.map(|it| it.users.clone()).unwrap_or_default();
-            users.into_iter()
-        };
-        changes.users(users(old), users(new));
+        changes.users(users(old).iter(), users(new).iter());
     }
 
     fn is_alive(&self, state: &State) -> bool {
@@ -268,6 +266,10 @@ fn rules_with_sessions(reader: &UnitReader<'_>, route: &ResolvedRoute) -> Vec<bo
         upstreams.any(|upstream| reader.session(&upstream).is_some())
     });
     has_sessions.collect()
+}
+
+fn users(route: Option<&AttachedRoute>) -> &[(Destination, ObjectName)] {
+    route.map_or(&[], |route| &route.users)
 }
 
 fn with_sessions(route: Option<&AttachedRoute>) -> &[(Arc<Route>, ObjectName)] {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use xds::model::{
     Bind, BindKey, ExternalAuth, Hostname, Listener as ModelListener, ListenerKey,
-    ListenerProtocol, ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, Resource,
+    ListenerProtocol, ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, Resource, Transport,
 };
 
 use super::gateway::{JoinedListeners, socket};
@@ -19,7 +19,7 @@ use crate::resolve::protocol::Family;
 use crate::resolve::socket as sockets;
 use crate::translator::emitted::{Emitted, Gateways};
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
-use crate::upstream::Upstream;
+use crate::upstream::Destination;
 
 /// A Gateway by name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -36,7 +36,7 @@ pub(crate) struct CarriedGateway {
     /// The ListenerSets with a carried listener.
     sets: BTreeSet<ObjectName>,
     /// The authorization servers of its listeners.
-    users: BTreeSet<(Upstream, ObjectName)>,
+    users: BTreeSet<(Destination, ObjectName)>,
     /// Why listeners have no socket: by object, and by index of the listener in it.
     unusable: HashMap<Owner, BTreeMap<usize, Problem>>,
 }
@@ -106,7 +106,7 @@ impl Unit for CarriedUnit {
             unusable: HashMap::new(),
         };
         let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
-        changes.users(old.users.iter().cloned(), new.users.iter().cloned());
+        changes.users(old.users.iter(), new.users.iter());
         for listener in old.listeners.symmetric_difference(&new.listeners) {
             changes.fact(Fact::CarriedListener(listener.clone()));
         }
@@ -215,8 +215,8 @@ impl CarriedUnit {
         let protocol = (protocol, &*listener.external_auth);
         self.emit(properties, listener, protocol, resources);
         let servers = listener.external_auth.iter();
-        let servers = servers.filter_map(|auth| Upstream::of(&auth.target));
-        let users = servers.map(|upstream| (upstream, self.0.clone()));
+        let servers = servers.filter_map(|it| Destination::of(&it.target, Transport::Tcp));
+        let users = servers.map(|server| (server, self.0.clone()));
         carried.users.extend(users);
         carried.is_served |= listener.has_certificate();
         carried.listeners.insert(listener.offer.key.clone());

@@ -232,11 +232,13 @@ fn of_pool(reader: &UnitReader<'_>, name: &ObjectName) -> Option<HolderCost> {
 }
 
 fn of_service(reader: &UnitReader<'_>, name: &ObjectName) -> Option<HolderCost> {
-    let users = reader.users(&Upstream::Service(ServiceKey::new(name)));
+    let key = ServiceKey::new(name);
+    let ports = reader.ports_in_use(&key);
+    let users = reader.users(&Upstream::Service(key));
     if users.is_empty() {
         return None;
     }
     let object = reader.object::<api::Service>(name)?;
-    let cost = service::cost(reader, name, object);
+    let cost = service::cost(reader, name, object, &ports);
     Some(at_each(object.metadata.created(), &users, cost))
 }

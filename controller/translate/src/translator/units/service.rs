@@ -15,7 +15,7 @@ use crate::store::ObjectRef;
 use crate::translator::emitted::{Emitted, Gateways};
 use crate::translator::rooms::HolderKind;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
-use crate::upstream::Upstream;
+use crate::upstream::{PortOfService, Upstream};
 
 /// A Service as proxies get it.
 #[derive(Debug, PartialEq)]
@@ -35,12 +35,15 @@ impl Unit for ServiceUnit {
     type Output = EmittedService;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<EmittedService> {
-        let users = reader.users(&Upstream::Service(ServiceKey::new(&self.0)));
+        let key = ServiceKey::new(&self.0);
+        let ports = reader.ports_in_use(&key);
+        let upstream = Upstream::Service(key);
+        let users = reader.users(&upstream);
         if users.is_empty() {
             return None;
         }
         let object = reader.object::<api::Service>(&self.0)?;
-        let lowered = service::lower(reader, &self.0, object);
+        let lowered = service::lower(reader, &self.0, object, &ports);
         let limit = reader.options().budgets.of(Budget::ServiceEndpoints);
         let full = reader.full_gateways(HolderKind::Service, &self.0, &users);
         let no_room = reader.room_problem(&full, "Service", NO_ROOM);
@@ -53,8 +56,7 @@ impl Unit for ServiceUnit {
         let warning = (!warnings.is_empty()).then(|| warnings.join("; "));
         let service = lowered.service;
         let workloads = lowered.workloads.into_iter().map(Resource::from);
-        let upstream = Upstream::Service(ServiceKey::new(&self.0));
-        let ports = object.spec.ports.iter();
+        let ports = service.ports.iter();
         let sections = ports.map(|port| Some(&*port.name).filter(|name| !name.is_empty()));
         let sections = sections.chain([None]).map(|name| name.map(Arc::from));
         let users = reader.tls_users(&upstream, sections, users);
@@ -120,5 +122,11 @@ impl UnitReader<'_> {
     pub(super) fn users(&self, upstream: &Upstream) -> Gateways {
         self.depend_on(Fact::Users(upstream.clone()));
         self.counts.users.at(upstream).cloned().collect()
+    }
+
+    /// The ports of a Service that proxies send requests or connections to.
+    pub(super) fn ports_in_use(&self, service: &ServiceKey) -> Vec<PortOfService> {
+        self.depend_on(Fact::PortsInUse(service.clone()));
+        self.counts.ports.at(service).copied().collect()
     }
 }

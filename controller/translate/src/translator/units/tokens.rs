@@ -5,21 +5,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use xds::model::{JwtPolicy, ObjectName, PolicyTarget};
+use xds::model::{JwtPolicy, ObjectName, PolicyTarget, Transport};
 
 use super::RouteKind;
 use crate::owner::Owner;
 use crate::resolve::policy::Phase;
 use crate::translator::emitted::Gateways;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
-use crate::upstream::Upstream;
+use crate::upstream::{Destination, Upstream};
 
 /// A `TrafficPolicy` by name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct TokensUnit(pub(crate) ObjectName);
 
 impl Unit for TokensUnit {
-    type Output = BTreeSet<(Upstream, ObjectName)>;
+    type Output = BTreeSet<(Destination, ObjectName)>;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
         let policy = reader.policy(&self.0).filter(|policy| policy.has_jwt)?;
@@ -31,14 +31,15 @@ impl Unit for TokensUnit {
             let rank = (Phase::Configured, policy.created, &self.0);
             let claimed_policy = reader.claimed_policy(&targeted.target, rank);
             let jwt = claimed_policy.and_then(|claimed_policy| claimed_policy.spec.jwt.as_ref());
-            let upstreams = jwt.into_iter().flat_map(JwtPolicy::targets);
-            let upstreams: Vec<Upstream> = upstreams.filter_map(Upstream::of).collect();
-            if upstreams.is_empty() || is_upstream(&targeted.target) {
+            let sources = jwt.into_iter().flat_map(JwtPolicy::targets);
+            let sources = sources.filter_map(|it| Destination::of(it, Transport::Tcp));
+            let sources: Vec<Destination> = sources.collect();
+            if sources.is_empty() || is_upstream(&targeted.target) {
                 continue;
             }
             for gateway in &*gateways(reader, &targeted.target) {
-                let upstreams = upstreams.iter().cloned();
-                users.extend(upstreams.map(|upstream| (upstream, gateway.clone())));
+                let sources = sources.iter().cloned();
+                users.extend(sources.map(|source| (source, gateway.clone())));
             }
         }
         Some(users)
@@ -50,8 +51,9 @@ impl Unit for TokensUnit {
         new: Option<&Self::Output>,
         changes: &mut Changes<'_>,
     ) {
-        let users = |output: Option<&Self::Output>| output.cloned().unwrap_or_default().into_iter();
-        changes.users(users(old), users(new));
+        let none = BTreeSet::new();
+        let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
+        changes.users(old.iter(), new.iter());
     }
 
     fn is_alive(&self, state: &State) -> bool {
