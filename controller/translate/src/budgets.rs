@@ -155,6 +155,18 @@ budgets! {
         raised_by: "nobody",
         why: "half of what routes have; a policy takes some 300 bytes, and 2 KiB with keys of its own",
     };
+    /// What stands in for refused TrafficPolicies of a Gateway.
+    GatewayClosingPolicies = Definition {
+        name: "gateway_closing_policies",
+        counts: "policies of at most 2 KiB that refuse every request of a target, in the place of refused ones",
+        unit: Unit::Count,
+        default: 131_072,
+        cap: 131_072,
+        condition: "none is left out, since its target would be open: other budgets limit the targets",
+        reason: None,
+        raised_by: "nobody",
+        why: "one for each rule that a Gateway may have",
+    };
     /// Networks in the TrafficPolicies of a Gateway.
     GatewayNetworks = Definition {
         name: "gateway_networks",

@@ -136,7 +136,8 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
                 || message.invalid_for_connections,
             hidden: hidden.filter_map(|it| source(&at, it)).collect(),
             ..PolicySpec::default()
-        },
+        }
+        .refusing_all(),
     })
 }
 

@@ -137,6 +137,49 @@ pub enum JwtSource {
     Cookie(String),
 }
 
+impl JwtSource {
+    /// In [`PolicySpec::hidden`](super::PolicySpec::hidden), the name that stands for all of them: no query
+    /// parameter and no header has it.
+    pub const ANY_NAME: &str = "*";
+}
+
+/// The places of tokens that logs and traces hide, in at most [`HIDDEN_BYTES`]: all headers and parameters, if
+/// the names of those that are meant take more. Cookies are always hidden.
+pub(super) fn hidden<'a>(sources: impl Iterator<Item = &'a JwtSource>) -> Vec<JwtSource> {
+    let (mut hidden, mut bytes) = (Vec::new(), 0);
+    for source in sources {
+        let source = match source {
+            JwtSource::Header { name, .. } => of_header(name.clone()),
+            JwtSource::Query(_) => source.clone(),
+            JwtSource::Cookie(_) => continue,
+        };
+        if hidden.contains(&source) {
+            continue;
+        }
+        bytes += match &source {
+            JwtSource::Header { name, .. } => name.as_str().len(),
+            JwtSource::Query(name) | JwtSource::Cookie(name) => name.len(),
+        };
+        if bytes > HIDDEN_BYTES {
+            let any = JwtSource::ANY_NAME;
+            let parameters = JwtSource::Query(any.to_owned());
+            return vec![of_header(HeaderName::from_static(any)), parameters];
+        }
+        hidden.push(source);
+    }
+    hidden
+}
+
+fn of_header(name: HeaderName) -> JwtSource {
+    JwtSource::Header {
+        name,
+        prefix: String::new(),
+    }
+}
+
+/// Most bytes of the names of places that are hidden: 256, some ten ordinary names.
+const HIDDEN_BYTES: usize = 256;
+
 /// What happens to a verified token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JwtForward {

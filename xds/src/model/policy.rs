@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 
 use super::{
     AuthorizationPolicy, BackendKey, Certificate, JwtPolicy, JwtSource, Limits, ListenerKey,
-    NetworkPolicy, ObjectName, PolicyKey, RateLimitPolicy, ServiceKey, json,
+    NetworkPolicy, ObjectName, PolicyKey, RateLimitPolicy, ServiceKey, json, jwt,
 };
 
 /// The settings of one policy object for one target. Conflicts are already resolved: of two
@@ -139,7 +139,8 @@ pub struct PolicySpec {
     )]
     pub closes_connections: bool,
     /// Where requests may carry tokens besides the places that `jwt` names, so that logs and traces
-    /// hide them: those of a version of the policy that was rejected.
+    /// hide them: those of a version of the policy that was rejected. The name [`JwtSource::ANY_NAME`] stands
+    /// for all.
     #[serde(serialize_with = "json::texts", skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<JwtSource>,
 }
@@ -156,15 +157,15 @@ impl PolicySpec {
     }
 
     /// The settings that refuse every request, in the place of these: nothing but where tokens are, for
-    /// logs.
+    /// logs. They are small, since they may be needed for each of thousands of targets.
     #[must_use]
     pub fn refusing_all(&self) -> Self {
         let providers = self.jwt.iter().flat_map(|jwt| &jwt.providers);
-        let read = providers.flat_map(|provider| provider.from.iter().cloned());
+        let read = providers.flat_map(|provider| &provider.from);
         Self {
             is_invalid: true,
             closes_connections: self.closes_connections || self.networks.is_some(),
-            hidden: read.chain(self.hidden.iter().cloned()).collect(),
+            hidden: jwt::hidden(read.chain(&self.hidden)),
             ..Self::default()
         }
     }

@@ -28,6 +28,7 @@ impl Limits {
             Budget::GatewayPolicyBytes,
             Budget::GatewayRateRules,
             Budget::GatewayRateTables,
+            Budget::GatewayClosingPolicies,
             Budget::GatewayBackends,
             Budget::GatewayBackendBytes,
             Budget::GatewayEndpoints,

@@ -112,6 +112,7 @@ fn refusing(object: &TrafficPolicy, mut hidden: Vec<JwtSource>) -> PolicySpec {
         hidden,
         ..PolicySpec::default()
     }
+    .refusing_all()
 }
 
 /// A policy of which no version was ever valid.
@@ -130,7 +131,8 @@ fn without_version(rejected: &RejectedPolicy) -> LoweredPolicy {
             closes_connections: restricts.networks || *has_unknown,
             hidden,
             ..PolicySpec::default()
-        },
+        }
+        .refusing_all(),
         refusal: Some(Problem::new(Reason::Invalid, "", message)),
         reduced: Vec::new(),
         refs: Vec::new(),

@@ -23,6 +23,8 @@ pub(crate) struct Counts {
     pub(crate) ports: Count<ServiceKey, PortOfService>,
     /// References to Services of endpoint pickers, by Gateway.
     pub(crate) picker_users: Count<Upstream, ObjectName>,
+    /// What stands in for refused policies at each Gateway.
+    pub(crate) closing_policies: FastHashMap<ObjectName, u64>,
     /// The policies that do not apply to each Gateway because their statuses have no room for it.
     pub(crate) left_out: Count<ObjectName, ObjectRef>,
     /// The objects of this controller that carry requests, by namespace: kind and name.
@@ -133,9 +135,10 @@ impl Counts {
         self.routes.is_empty()
             && self.sets.is_empty()
             && self.users.is_empty()
-            && self.picker_users.is_empty()
-            && self.left_out.is_empty()
             && self.ports.is_empty()
+            && self.picker_users.is_empty()
+            && self.closing_policies.is_empty()
+            && self.left_out.is_empty()
             && self.ours.is_empty()
     }
 }

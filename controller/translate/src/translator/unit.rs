@@ -1,5 +1,6 @@
 //! The trait of all units, and the list of them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::Hash;
 use std::ops::Deref;
@@ -21,6 +22,7 @@ use super::units::{
     RouteConflictsUnit, RouteSessionsUnit, RouteUnit, ServiceUnit, SetStatusUnit, SocketUnit,
     TargetUnit, TokensUnit, ViewUnit, XBackendUnit,
 };
+use crate::api::Gateway;
 use crate::budgets::{Budget, Use};
 use crate::reader::{Fact, ObjectIndex, Reader};
 use crate::status::Status;
@@ -126,14 +128,44 @@ impl Changes<'_> {
         let changed = changed.filter(|(_, is_other_set)| *is_other_set);
         let facts = changed.map(|(upstream, _)| Fact::Users(upstream));
         self.facts.extend(facts);
-    }
-
         let port = |(to, _): &(Destination, ObjectName)| to.port();
         let (before, after) = (old.filter_map(port), new.filter_map(port));
         let changed = self.counts.ports.replace(before, after).into_iter();
         let changed = changed.filter(|(_, is_other_set)| *is_other_set);
         let facts = changed.map(|(service, _)| Fact::PortsInUse(service));
         self.facts.extend(facts);
+    }
+
+    /// How many policies stand in for one that Gateways refuse, each Gateway as often as it has one, before and
+    /// after.
+    pub(crate) fn closing_policies(&mut self, old: &[ObjectName], new: &[ObjectName]) {
+        if old == new {
+            return;
+        }
+        let counts = &mut self.counts.closing_policies;
+        for gateway in new {
+            *counts.entry(gateway.clone()).or_default() += 1;
+        }
+        for gateway in old {
+            let count = counts.entry(gateway.clone()).or_default();
+            *count = count.saturating_sub(1);
+        }
+        let budget = Budget::GatewayClosingPolicies;
+        let limit = self.objects.options.budgets.of(budget);
+        let gateways: BTreeSet<&ObjectName> = old.iter().chain(new).collect();
+        for gateway in gateways {
+            let used = counts.get(gateway).copied().filter(|used| *used > 0);
+            if used.is_none() {
+                counts.remove(gateway);
+            }
+            let used = used.map(|used| Use {
+                used,
+                limit,
+                refused: 0,
+            });
+            let object = ObjectRef::of::<Gateway>(gateway);
+            self.ledger.set(budget, &object, used);
+        }
     }
 
     /// The Gateways that a policy does not apply to for lack of room in its status, before and after.

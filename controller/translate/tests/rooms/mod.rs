@@ -195,6 +195,46 @@ fn rules_of_rate_limits_beyond_the_number_of_a_gateway_close_what_they_protect()
     assert_eq!(used(&mut translator, Budget::GatewayRateRules), 1);
 }
 
+/// Thousands of targets may have one, for which nothing else is refused.
+#[test]
+fn what_closes_targets_in_the_place_of_large_policies_is_small_and_counted() {
+    let mut translator = translator(Budget::GatewayPolicies, 0);
+    let mut objects = vec![gateway(1)];
+    for number in 0..10 {
+        objects.push(route("noisy", number));
+        objects.push(policy_of_long_names(number));
+    }
+    let delta = apply(&mut translator, objects);
+    let policies = policies(&delta);
+    assert_eq!(policies.len(), 10);
+    for policy in policies {
+        assert!(policy.spec.is_invalid, "{policy:?}");
+        let bytes = xds::encode::resource(&policy.into()).len();
+        assert!(bytes < 512, "{bytes}");
+    }
+    let closing = share(&mut translator, Budget::GatewayClosingPolicies);
+    assert_eq!(closing, Some(10.0 / 131_072.0));
+    let gone = (0..10).map(|number| Event::Delete(policy_of_long_names(number).object_ref()));
+    translator.apply(gone.collect(), Timestamp::UNIX_EPOCH);
+    assert_eq!(share(&mut translator, Budget::GatewayClosingPolicies), None);
+}
+
+/// One that is invalid closes its target too.
+#[test]
+fn an_invalid_policy_with_long_names_of_places_is_small() {
+    let mut translator = Translator::new(Options::cluster());
+    let objects = vec![
+        gateway(1),
+        route("noisy", 0),
+        invalid_policy_of_long_names(),
+    ];
+    let delta = apply(&mut translator, objects);
+    let policies = policies(&delta);
+    assert_eq!(policies.len(), 1);
+    let bytes = xds::encode::resource(&policies[0].clone().into()).len();
+    assert!(policies[0].spec.is_invalid && bytes < 512, "{bytes}");
+}
+
 #[test]
 fn backends_beyond_the_budget_of_a_gateway_are_refused() {
     let mut translator = translator(Budget::GatewayBackends, 3);
@@ -280,6 +320,14 @@ fn used(translator: &mut Translator, budget: Budget) -> u64 {
     let uses = translator.take_budget_changes().into_iter();
     let uses = uses.filter(|((it, gateway), _)| *it == budget && gateway.is_some());
     uses.filter_map(|(_, used)| Some(used?.refused)).sum()
+}
+
+/// The share of a budget that a Gateway uses, if it uses any; panics if that has not changed.
+fn share(translator: &mut Translator, budget: Budget) -> Option<f64> {
+    let uses = translator.take_budget_changes().into_iter();
+    let mut uses = uses.filter(|((it, gateway), _)| *it == budget && gateway.is_some());
+    let (_, used) = uses.next().expect("it has changed");
+    used.map(|it| it.share)
 }
 
 fn keys(delta: &Delta, key: fn(&Resource) -> Option<String>) -> BTreeSet<String> {
@@ -368,19 +416,53 @@ fn setting(field: &str) -> Value {
     }
 }
 
-/// What stands in for a policy of the first route with an invalid `jwt`.
-fn invalid_policy(number: usize) -> Object {
+/// A policy that reads tokens from sixteen times three places with names of 200 bytes.
+fn policy_of_long_names(number: usize) -> Object {
     let value = json!({
         "metadata": metadata("noisy", &format!("p-{number:02}"), number),
         "spec": {
-            "targetRefs": [{"group": GATEWAY_API, "kind": "HTTPRoute", "name": "r-00"}],
-            "jwt": {"providers": "none"},
+            "targetRefs": [
+                {"group": GATEWAY_API, "kind": "HTTPRoute", "name": format!("r-{number:02}")},
+            ],
+            "jwt": jwt_of_long_names(),
         },
     });
-    let Value::Object(fields) = value else {
-        return invalid_policy(number);
-    };
-    let fields: Map<String, Value> = fields;
+    admitted("gateway-system.io", "TrafficPolicy", value)
+}
+
+fn jwt_of_long_names() -> Value {
+    let providers = (0..16).map(|number| {
+        let name = |of: &str| format!("{of}-{number}-{}", "n".repeat(200));
+        json!({
+            "name": format!("idp-{number}"), "issuer": format!("https://{number}.example.com"),
+            "from": {"header": {"name": name("h")}, "query": name("q"), "cookie": name("c")},
+            "jwks": {"inline": r#"{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}"#},
+        })
+    });
+    json!({"providers": providers.collect::<Vec<Value>>()})
+}
+
+/// What stands in for a policy of the first route with an invalid `jwt`.
+fn invalid_policy(number: usize) -> Object {
+    invalid_policy_with(number, &json!({"providers": "none"}))
+}
+
+/// The same for one that has many places of tokens.
+fn invalid_policy_of_long_names() -> Object {
+    let mut jwt = jwt_of_long_names();
+    jwt["mode"] = "unknown".into();
+    invalid_policy_with(0, &jwt)
+}
+
+fn invalid_policy_with(number: usize, jwt: &Value) -> Object {
+    let mut fields = Map::new();
+    let metadata = metadata("noisy", &format!("p-{number:02}"), number);
+    fields.insert("metadata".to_owned(), metadata);
+    let spec = json!({
+        "targetRefs": [{"group": GATEWAY_API, "kind": "HTTPRoute", "name": "r-00"}],
+        "jwt": jwt,
+    });
+    fields.insert("spec".to_owned(), spec);
     let admitted = admit_value("gateway-system.io", "TrafficPolicy", fields);
     let rejected = admitted.expect("a kind that is read").fail_closed;
     rejected.expect("it would protect")

@@ -25,10 +25,19 @@ use crate::translator::unit::{Changes, State, Unit, UnitReader};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct EffectUnit(pub(crate) ObjectName);
 
+/// What proxies get for a policy.
+#[derive(Default)]
+struct Effect {
+    resources: Vec<(Resource, Gateways)>,
+    closed_at: Vec<ObjectName>,
+}
+
 /// A policy for proxies, and its status.
 #[derive(Debug, PartialEq)]
 pub(crate) struct EffectivePolicy {
     emitted: Emitted,
+    /// The Gateway of each policy that stands in for it.
+    closed_at: Box<[ObjectName]>,
     /// `None` if no target belongs to this controller.
     status: Option<PolicyStatus>,
 }
@@ -38,7 +47,7 @@ impl Unit for EffectUnit {
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<EffectivePolicy> {
         let policy = reader.policy(&self.0)?;
-        let mut resources = Vec::new();
+        let mut effect = Effect::default();
         let targets = policy.targets.iter();
         let no_room: Vec<Option<Problem>> = targets
             .map(|target| self.no_room(reader, policy, target))
@@ -46,7 +55,7 @@ impl Unit for EffectUnit {
         let targets = policy.targets.iter().zip(&no_room);
         let outcomes: Vec<TargetOutcome<'_>> = targets
             .map(|(target, no_room)| {
-                self.outcome(reader, policy, (target, no_room.as_ref()), &mut resources)
+                self.outcome(reader, policy, (target, no_room.as_ref()), &mut effect)
             })
             .collect();
         let refused = policy.refused.iter().map(|it| (Phase::Configured, it));
@@ -56,7 +65,7 @@ impl Unit for EffectUnit {
             let target = Arc::new(target.clone());
             let rank = (phase, policy.created, &self.0);
             if let Some(claimed_policy) = reader.claimed_policy(&target, rank) {
-                self.carry(reader, &target, claimed_policy, &mut resources);
+                self.carry(reader, &target, claimed_policy, &mut effect);
             }
         }
         let controller = &reader.options().controller_name;
@@ -67,7 +76,8 @@ impl Unit for EffectUnit {
             controller,
         );
         Some(EffectivePolicy {
-            emitted: Emitted::new(resources),
+            emitted: Emitted::new(effect.resources),
+            closed_at: effect.closed_at.into(),
             status: (!outcomes.is_empty()).then_some(status),
         })
     }
@@ -83,6 +93,12 @@ impl Unit for EffectUnit {
             emitted(old).as_ref(),
             emitted(new).as_ref(),
             changes.outcome,
+        );
+        let closed_at = |it: Option<&'_ EffectivePolicy>| it.map(|it| it.closed_at.clone());
+        let (before, after) = (closed_at(old), closed_at(new));
+        changes.closing_policies(
+            before.as_deref().unwrap_or_default(),
+            after.as_deref().unwrap_or_default(),
         );
         let status = |it: Option<&EffectivePolicy>| it.and_then(|it| it.status.clone());
         if status(old) != status(new) {
@@ -103,7 +119,7 @@ impl EffectUnit {
         reader: &UnitReader<'a>,
         policy: &ResolvedPolicy,
         (target, no_room): (&'a PolicyReference, Option<&'a Problem>),
-        resources: &mut Vec<(Resource, Gateways)>,
+        effect: &mut Effect,
     ) -> TargetOutcome<'a> {
         let reference = &target.reference;
         let targeted = match &target.targeted {
@@ -134,7 +150,7 @@ impl EffectUnit {
         let mut is_left = refusal.is_none() || !nothing_left;
         let mut in_use = false;
         if is_left && let Some(claimed_policy) = claimed_policy {
-            in_use = self.carry(reader, &targeted.target, claimed_policy, resources);
+            in_use = self.carry(reader, &targeted.target, claimed_policy, effect);
             is_left = in_use || no_room.is_none();
         }
         let is_closed =
@@ -218,14 +234,14 @@ impl EffectUnit {
 
     /// Carries the remaining settings at a target, if that carries traffic. Where a Gateway has no room for
     /// them, the target refuses every request if they restrict access. That is one small policy for each
-    /// target and restriction, which other budgets bound, so it always has room: without it the target would be
-    /// open.
+    /// target and restriction, and other budgets limit the targets, so it always has room: without it the
+    /// target would be open.
     fn carry(
         &self,
         reader: &UnitReader<'_>,
         target: &Arc<PolicyTarget>,
         claimed_policy: &ClaimedPolicy,
-        resources: &mut Vec<(Resource, Gateways)>,
+        effect: &mut Effect,
     ) -> bool {
         let gateways = gateways(reader, target);
         if gateways.is_empty() {
@@ -239,18 +255,20 @@ impl EffectUnit {
             let full = self.full_of_keys(reader, &with_room);
             let (with_tables, few_keys) = full.split(with_room);
             if !with_tables.is_empty() {
-                resources.push((claimed_policy.at(&self.0, target).into(), with_tables));
+                let policy = claimed_policy.at(&self.0, target);
+                effect.resources.push((policy.into(), with_tables));
             }
             if !few_keys.is_empty() {
                 let policy = claimed_policy.with_few_keys(&self.0, target);
-                resources.push((policy.into(), few_keys));
+                effect.resources.push((policy.into(), few_keys));
             }
         }
         if !without.is_empty() && claimed_policy.is_restricting() {
             in_use = true;
             if !claimed_policy.is_closed_by_older {
                 let closing = claimed_policy.closing(&self.0, target);
-                resources.push((closing.into(), without));
+                effect.closed_at.extend(without.iter().cloned());
+                effect.resources.push((closing.into(), without));
             }
         }
         in_use
