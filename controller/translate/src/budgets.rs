@@ -346,6 +346,19 @@ budgets! {
         raised_by: "the Gateway's owner, `limits.listeners` of GatewayParameters",
         why: "every proxy has all of them; 2 500 ListenerSets are measured",
     };
+    /// Bytes of the certificates of the ListenerSets of a Gateway.
+    SetCertificateBytes = Definition {
+        name: "gateway_set_certificate_bytes",
+        counts: "certificates with keys of the listeners of the ListenerSets of a Gateway, in DER",
+        unit: Unit::Bytes,
+        default: 32 * MIB,
+        cap: 32 * MIB,
+        condition: "listeners of the namespaces with most `Accepted=False`, the newest first",
+        reason: Some(Reason::TooManyListeners),
+        raised_by: "nobody",
+        why: "8 KiB for each of these listeners, which is three or four ordinary certificates; every proxy has all \
+              of them",
+    };
     /// Endpoints of a Service in use, each for each of its ports in use.
     ServiceEndpoints = Definition {
         name: "service_endpoints",

@@ -37,6 +37,7 @@ impl Limits {
             Budget::GatewayExpressionBytes,
             Budget::GatewayPorts,
             Budget::SetListeners,
+            Budget::SetCertificateBytes,
             Budget::ServiceEndpoints,
         ] {
             limits.0[budget as usize] = u64::MAX;

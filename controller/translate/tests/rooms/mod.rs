@@ -1,5 +1,6 @@
-//! Policies, backends and Services beyond what a Gateway has room for.
+//! Policies, backends, Services and certificates beyond what a Gateway has room for.
 
+mod certificates;
 mod networks;
 
 use std::collections::BTreeSet;

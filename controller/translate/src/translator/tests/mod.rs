@@ -204,6 +204,7 @@ fn from_scratch(translator: &Translator) -> Listener {
     // In an order of its own, which is the same each time.
     let mut all: Vec<_> = objects.store.objects().collect();
     all.sort_by_key(|object| Reverse(object.object_ref()));
+        .with(Budget::SetCertificateBytes, 500)
     let mut batch: Batch = all.into_iter().map(Event::Upsert).collect();
     batch.push(Event::Start);
     let mut listener = Listener::default();

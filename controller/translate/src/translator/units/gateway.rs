@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use xds::model::{ObjectName, Transport};
 
-use super::SocketUnit;
 use super::listeners::DeclaredListeners;
+use super::{SocketUnit, set_certificates};
 use crate::api::{Gateway, ListenerSet};
 use crate::budgets::{Budget, Use};
 use crate::owner::Owner;
@@ -41,6 +41,15 @@ pub(crate) struct JoinedListeners {
     uses: Vec<(Budget, Use)>,
 }
 
+impl JoinedListeners {
+    /// Whether other units read the same of it: not what is used of budgets, which changes with each
+    /// certificate.
+    fn is_read_as(&self, other: &Self) -> bool {
+        (&self.owners, &self.conflicts, &self.over_limit)
+            == (&other.owners, &other.conflicts, &other.over_limit)
+    }
+}
+
 type SocketClaim = ((Transport, NonZeroU16), SocketRank, IpAddr);
 
 impl Unit for GatewayUnit {
@@ -53,7 +62,15 @@ impl Unit for GatewayUnit {
         let listeners: Vec<&Listener> = listeners.collect();
         let mut conflicts = listener_conflicts(&listeners);
         let limit = ListenerLimit::of(&self.0, properties);
-        let room = limit.check(&listeners, &mut conflicts, || serving(reader, &owners));
+        let mut room = limit.check(&listeners, &mut conflicts, || serving(reader, &owners));
+        let limits = &reader.options().budgets;
+        let certificates =
+            set_certificates::refuse(&self.0, limits, &listeners, &mut conflicts, || {
+                serving(reader, &owners)
+            });
+        room.problems.extend(certificates.problem);
+        room.uses
+            .push((Budget::SetCertificateBytes, certificates.used));
         let mut sockets = Vec::new();
         if reader.is_machine() && properties.is_carried {
             sockets = self.sockets(properties, &listeners, &conflicts);
@@ -78,7 +95,10 @@ impl Unit for GatewayUnit {
         new: Option<&JoinedListeners>,
         changes: &mut Changes<'_>,
     ) {
-        changes.fact(Fact::Gateway(self.0.clone()));
+        let both = old.zip(new);
+        if both.is_none_or(|(old, new)| !old.is_read_as(new)) {
+            changes.fact(Fact::Gateway(self.0.clone()));
+        }
         let uses = |it: Option<&JoinedListeners>| it.map(|it| it.uses.clone()).unwrap_or_default();
         changes.uses(&ObjectRef::of::<Gateway>(&self.0), &uses(old), &uses(new));
         let conflicts = |joined: Option<&'_ JoinedListeners>, owner: &Owner| {

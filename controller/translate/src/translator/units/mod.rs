@@ -27,6 +27,7 @@ mod route;
 mod route_conflicts;
 mod route_sessions;
 mod service;
+mod set_certificates;
 mod set_status;
 mod socket;
 mod target;
