@@ -80,7 +80,7 @@ mod tests {
         for number in 0..5_000 {
             pending.push(change("busy", &number.to_string()));
         }
-        pending.take(Instant::now(), Waited::UntilDue);
+        pending.take(Instant::now(), Waited::UntilDue, |_| false);
         pace.passed(Instant::now(), Duration::from_millis(30));
         let started = Instant::now();
         let sending = async {
@@ -93,7 +93,7 @@ mod tests {
             let mut taken = Vec::new();
             while taken.iter().map(|(_, count)| count).sum::<usize>() < 3 {
                 let waited = gather(&pace, true, &mut changes, &mut pending).await;
-                let count = pending.take(Instant::now(), waited).len();
+                let count = pending.take(Instant::now(), waited, |_| false).len();
                 taken.push((started.elapsed().as_millis(), count));
             }
             taken
@@ -114,7 +114,7 @@ mod tests {
         let waited = gather(&pace, true, &mut changes, &mut pending).await;
         assert_eq!(waited, Waited::UntilDue);
         assert_eq!(started.elapsed(), Duration::ZERO);
-        pending.take(Instant::now(), waited);
+        pending.take(Instant::now(), waited, |_| false);
         pace.passed(Instant::now(), Duration::from_millis(30));
         let waited = gather(&pace, true, &mut changes, &mut pending).await;
         assert_eq!(waited, Waited::UntilDue);

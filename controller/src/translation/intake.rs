@@ -80,6 +80,32 @@ impl Intake {
         }
     }
 
+    /// Whether a change is only a write of a status, be it by this controller, by its other replica, or by
+    /// another controller.
+    pub(super) fn is_of_status(&self, change: &Change) -> bool {
+        let ChangeKind::Upsert(_, content) = &change.what else {
+            return false;
+        };
+        let (reference, observed) = match content {
+            Content::Valid { object, observed } => (&object.object_ref(), observed),
+            Content::Invalid {
+                reference,
+                observed,
+                ..
+            } => (reference, observed),
+            Content::Parameters(_) | Content::Class { .. } | Content::Release(_) => return false,
+        };
+        let Some(observed) = observed else {
+            return false;
+        };
+        let before = self.outputs.observed.get(reference);
+        before.is_some_and(|before| {
+            // A write of a status changes nothing else.
+            (&before.uid, before.generation) == (&observed.uid, observed.generation)
+                && before.status != observed.status
+        })
+    }
+
     fn upsert(&mut self, name: ObjectName, content: Content, store: &Store, batch: &mut Batch) {
         match content {
             Content::Parameters(spec) => self.set_parameters(name, Some(spec), batch),

@@ -121,7 +121,8 @@ impl Translation {
             let is_serving = self.intake.is_complete();
             let waited = gather(&self.pace, is_serving, &mut changes, &mut pending).await;
             let taken = if is_serving {
-                pending.take(Instant::now(), waited)
+                let is_of_status = |change: &watch::Change| self.intake.is_of_status(change);
+                pending.take(Instant::now(), waited, is_of_status)
             } else {
                 pending.take_all()
             };

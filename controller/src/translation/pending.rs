@@ -96,8 +96,15 @@ impl Pending {
     }
 
     /// The changes of the next pass. Those of quiet namespaces come first. Those of others have to be due:
-    /// then they take part, however many namespaces are quiet.
-    pub(super) fn take(&mut self, now: Instant, waited: Waited) -> Vec<Change> {
+    /// then they take part, however many namespaces are quiet. Writes of statuses are not charged to a
+    /// namespace, as `is_of_status` tells them: they are mostly this controller's own, and follow each change
+    /// of a user.
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        waited: Waited,
+        is_of_status: impl Fn(&Change) -> bool,
+    ) -> Vec<Change> {
         self.forget(now);
         let all = std::mem::take(&mut self.turns);
         let (mut turns, mut later): (VecDeque<_>, VecDeque<_>) =
@@ -112,9 +119,14 @@ impl Pending {
             let Some(line) = self.lines.get_mut(&namespace) else {
                 continue;
             };
-            taken.extend(line.pop_front());
+            let Some(change) = line.pop_front() else {
+                continue;
+            };
             let is_last = line.is_empty();
-            self.charge(&namespace, now);
+            if !is_of_status(&change) {
+                self.charge(&namespace, now);
+            }
+            taken.push(change);
             if is_last {
                 self.lines.remove(&namespace);
             } else {
@@ -153,8 +165,7 @@ fn namespace(change: &Change) -> Arc<str> {
 
 /// A namespace that was busy is quiet again when no change of it was taken for so long.
 const QUIET: Duration = Duration::from_millis(500);
-/// What a change costs: some sixty within the time above are more than a user applies at once, even with
-/// the changes of statuses that follow.
+/// What a change costs: some sixty within the time above are more than a user applies at once.
 const CHARGE: Duration = Duration::from_millis(8);
 /// Longest time of a pass that is aimed at: what a change of a quiet namespace waits for.
 const LONGEST_PASS: Duration = Duration::from_millis(20);
@@ -166,10 +177,17 @@ const MOST: usize = 100_000;
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use xds::model::ObjectName;
 
     use super::*;
     use crate::watch::Kinds;
+
+    /// As if none of them were writes of statuses.
+    fn take(pending: &mut Pending, waited: Waited) -> Vec<Change> {
+        pending.take(Instant::now(), waited, |_| false)
+    }
 
     fn change(namespace: &str, name: usize) -> Change {
         let kind = Kinds::new(&[]).ids().next().expect("a kind");
@@ -195,7 +213,7 @@ mod tests {
             pending.push(change("busy", number));
         }
         let now = Instant::now();
-        assert_eq!(pending.take(now, Waited::UntilDue).len(), FIRST);
+        assert_eq!(take(&mut pending, Waited::UntilDue).len(), FIRST);
         assert!(!pending.has_quiet(now));
         // The third is the policy of a route that arrived before it.
         for (waiting, expected) in [
@@ -206,7 +224,7 @@ mod tests {
                 pending.push(change("quiet", *number));
             }
             assert!(pending.has_quiet(now));
-            let taken = pending.take(now, Waited::LessForQuiet);
+            let taken = take(&mut pending, Waited::LessForQuiet);
             assert_eq!(names(&taken), expected, "and none of the busy one");
         }
     }
@@ -220,16 +238,16 @@ mod tests {
             if !pending.has_quiet(Instant::now()) {
                 break;
             }
-            taken += pending.take(Instant::now(), Waited::LessForQuiet).len();
+            taken += take(&mut pending, Waited::LessForQuiet).len();
         }
         assert_eq!(taken, 63);
-        assert_eq!(pending.take(Instant::now(), Waited::LessForQuiet).len(), 0);
-        assert_eq!(pending.take(Instant::now(), Waited::UntilDue).len(), 1);
+        assert_eq!(take(&mut pending, Waited::LessForQuiet).len(), 0);
+        assert_eq!(take(&mut pending, Waited::UntilDue).len(), 1);
         // However many there were.
         for number in 0..FIRST {
             pending.push(change("a", number));
         }
-        pending.take(Instant::now(), Waited::UntilDue);
+        take(&mut pending, Waited::UntilDue);
         pending.push(change("a", 1));
         let shortly_before = QUIET.saturating_sub(Duration::from_millis(1));
         tokio::time::advance(shortly_before).await;
@@ -238,18 +256,32 @@ mod tests {
         assert!(pending.has_quiet(Instant::now()));
     }
 
+    /// Each change of a user is followed by some, at each parent of a route.
+    #[tokio::test(start_paused = true)]
+    async fn writes_of_statuses_do_not_make_a_namespace_busy() {
+        let mut pending = Pending::default();
+        let now = Instant::now();
+        let is_of_status = |change: &Change| !names(slice::from_ref(change))[0].ends_with("/0");
+        for number in 0..FIRST {
+            pending.push(change("a", number));
+        }
+        let taken = pending.take(now, Waited::UntilDue, is_of_status);
+        assert_eq!(taken.len(), FIRST);
+        pending.push(change("a", 0));
+        assert!(pending.has_quiet(now), "only the first was a change");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn quiet_namespaces_are_first_and_keep_no_busy_one_away_that_is_due() {
         let mut pending = Pending::default();
-        let now = Instant::now();
         for number in 0..FIRST * 3 {
             pending.push(change("busy", number));
         }
-        pending.take(now, Waited::UntilDue);
+        take(&mut pending, Waited::UntilDue);
         for number in 0..10 {
             pending.push(change(&format!("quiet-{number}"), 1));
         }
-        let taken = names(&pending.take(now, Waited::UntilDue));
+        let taken = names(&take(&mut pending, Waited::UntilDue));
         assert_eq!(taken.len(), FIRST);
         let are_quiet =
             |names: &[String]| names.iter().filter(|it| it.starts_with("quiet")).count();
@@ -265,7 +297,7 @@ mod tests {
         }
         let mut taken = 0;
         while !pending.is_empty() {
-            for name in names(&pending.take(Instant::now(), Waited::UntilDue)) {
+            for name in names(&take(&mut pending, Waited::UntilDue)) {
                 let (namespace, number) = name.split_once('/').expect("both");
                 let next = &mut expected[namespace.parse::<usize>().expect("a number")];
                 assert_eq!(number.parse::<usize>(), Ok(*next));

@@ -181,3 +181,38 @@ fn limits_of_listeners_are_read_from_parameters() {
     assert_eq!(given, expected);
     assert_eq!(limits(&json!({})), ListenerLimits::default());
 }
+
+/// The policy in this generation and with this status.
+fn observed(kind: KindId, generation: i64, status: &str) -> Change {
+    let observed = Observed {
+        uid: "u".into(),
+        resource_version: "1".into(),
+        generation,
+        api_version: "gateway-system.io/v1alpha1".into(),
+        is_deleted: false,
+        status: status.into(),
+    };
+    let content = Content::Valid {
+        object: policy(),
+        observed: Some(Arc::new(observed)),
+    };
+    change(
+        kind,
+        ChangeKind::Upsert(policy().object_ref().name, content),
+    )
+}
+
+#[test]
+fn only_writes_of_statuses_count_as_such() {
+    let (mut intake, kind) = intake();
+    let (store, mut batch) = (Store::default(), Batch::new());
+    let first = observed(kind, 1, "");
+    assert!(!intake.is_of_status(&first), "it is new");
+    intake.take(first, &store, &mut batch);
+    assert!(intake.is_of_status(&observed(kind, 1, "{}")));
+    assert!(!intake.is_of_status(&observed(kind, 1, "")), "its labels");
+    assert!(!intake.is_of_status(&observed(kind, 2, "{}")), "its spec");
+    assert!(!intake.is_of_status(&invalid(kind)));
+    let gone = change(kind, ChangeKind::Delete(policy().object_ref().name));
+    assert!(!intake.is_of_status(&gone));
+}
