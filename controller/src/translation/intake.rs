@@ -112,9 +112,11 @@ impl Intake {
             Content::Class { class, observed } => {
                 let is_ours = self.serves(&name, &class, &observed);
                 let (outputs, generation) = (&self.outputs, observed.generation);
-                let parameters = class.parameters.clone().and_then(Result::ok);
-                let parameters = parameters.filter(|_| is_ours);
-                batch.push(Event::ClassParameters(name.name.to_string(), parameters));
+                let parameters = class.parameters.clone().filter(|_| is_ours).transpose();
+                // While the reference is wrong, what the last valid one says of listeners stays.
+                if let Ok(parameters) = parameters {
+                    batch.push(Event::ClassParameters(name.name.to_string(), parameters));
+                }
                 if is_ours {
                     self.classes
                         .put(&name, generation, class.parameters, outputs);

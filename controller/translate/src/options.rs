@@ -47,7 +47,9 @@ pub enum Environment {
         parameters: BTreeSet<ObjectName>,
         /// Limits that `GatewayParameters` set, where they set any.
         limits: BTreeMap<ObjectName, ListenerLimits>,
-        /// The `GatewayParameters` of classes, by the name of the class.
+        /// The limits that each Gateway last had by valid parameters, where these set any.
+        last_limits: BTreeMap<ObjectName, ListenerLimits>,
+        /// The `GatewayParameters` of classes, by the name of the class: the last valid reference.
         class_parameters: BTreeMap<String, ObjectName>,
         /// Whether the API server serves ClusterTrustBundles.
         has_trust_bundles: bool,
@@ -55,6 +57,18 @@ pub enum Environment {
 }
 
 impl Environment {
+    /// Keeps the limits that a Gateway has by valid parameters.
+    pub(crate) fn keep_limits(&mut self, gateway: &ObjectName, limits: ListenerLimits) {
+        let Self::Cluster { last_limits, .. } = self else {
+            return;
+        };
+        if limits == ListenerLimits::default() {
+            last_limits.remove(gateway);
+        } else {
+            last_limits.insert(gateway.clone(), limits);
+        }
+    }
+
     /// Sets whether the API server serves ClusterTrustBundles; returns whether that changed.
     pub(crate) fn set_trust_bundles(&mut self, new: bool) -> bool {
         match self {
@@ -134,6 +148,7 @@ impl Options {
                 assigned: BTreeMap::new(),
                 parameters: BTreeSet::new(),
                 limits: BTreeMap::new(),
+                last_limits: BTreeMap::new(),
                 class_parameters: BTreeMap::new(),
                 has_trust_bundles: false,
             },

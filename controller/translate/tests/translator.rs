@@ -71,6 +71,7 @@ fn in_a_cluster(text: &str) -> (Translator, Delta) {
             assigned: BTreeMap::new(),
             parameters: BTreeSet::new(),
             limits: BTreeMap::new(),
+            last_limits: BTreeMap::new(),
             class_parameters: BTreeMap::new(),
             has_trust_bundles: true,
         },

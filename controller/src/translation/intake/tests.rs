@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use translate::admit::{Source, admit};
 
 use super::*;
-use crate::watch::Kinds;
+use crate::watch::{ClassParameters, Kinds};
 
 const POLICY: &str = "\
 apiVersion: gateway-system.io/v1alpha1
@@ -215,4 +215,39 @@ fn only_writes_of_statuses_count_as_such() {
     assert!(!intake.is_of_status(&invalid(kind)));
     let gone = change(kind, ChangeKind::Delete(policy().object_ref().name));
     assert!(!intake.is_of_status(&gone));
+}
+
+/// The deployer leaves the workload as the last valid parameters made it.
+#[test]
+fn a_wrong_reference_of_a_class_leaves_the_parameters_of_the_last_valid_one() {
+    let (mut intake, kind) = intake();
+    let name = ObjectName::new("", "gateway");
+    let mut parameters = |parameters: Option<ClassParameters>| {
+        let class = Class {
+            controller_name: "c".to_owned(),
+            parameters,
+            claim: None,
+        };
+        let observed = Observed {
+            uid: "u".into(),
+            resource_version: "1".into(),
+            generation: 1,
+            api_version: "gateway.networking.k8s.io/v1".into(),
+            is_deleted: false,
+            status: "".into(),
+        };
+        let observed = Arc::new(observed);
+        let content = Content::Class { class, observed };
+        let mut batch = Batch::new();
+        let what = ChangeKind::Upsert(name.clone(), content);
+        intake.take(change(kind, what), &Store::default(), &mut batch);
+        batch.into_iter().find_map(|event| match event {
+            Event::ClassParameters(_, parameters) => Some(parameters),
+            _ => None,
+        })
+    };
+    let given = ObjectName::new("infra", "large");
+    assert_eq!(parameters(Some(Ok(given.clone()))), Some(Some(given)));
+    assert_eq!(parameters(Some(Err("a typo".into()))), None);
+    assert_eq!(parameters(None), Some(None), "it was removed");
 }

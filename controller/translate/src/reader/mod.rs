@@ -195,29 +195,45 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The limits of listeners that the `GatewayParameters` of a Gateway set, or else those of its class.
+    /// The limits of listeners that the `GatewayParameters` of a Gateway set, or else those of its class. `None`
+    /// while parameters that may set some do not exist.
     pub(crate) fn listener_limits(
         &self,
         parameters: Option<&ObjectName>,
         class: &str,
-    ) -> ListenerLimits {
+    ) -> Option<ListenerLimits> {
         let Environment::Cluster {
             limits,
             class_parameters,
             ..
         } = &self.objects.options.environment
         else {
-            return ListenerLimits::default();
+            return Some(ListenerLimits::default());
         };
         let of = |name: Option<&ObjectName>| {
             let Some(name) = name else {
-                return ListenerLimits::default();
+                return Some(ListenerLimits::default());
             };
             self.depend_on(Fact::ListenerLimits(name.clone()));
-            limits.get(name).copied().unwrap_or_default()
+            let exists = self.has_parameters(name);
+            exists.then(|| limits.get(name).copied().unwrap_or_default())
         };
+        let own = of(parameters)?;
+        if own.ports.is_some() && own.listeners.is_some() {
+            return Some(own);
+        }
         self.depend_on(Fact::ClassParameters(class.into()));
-        of(parameters).or(of(class_parameters.get(class)))
+        Some(own.or(of(class_parameters.get(class))?))
+    }
+
+    /// The limits that a Gateway last had by valid parameters. Only that Gateway reads them.
+    pub(crate) fn last_limits(&self, gateway: &ObjectName) -> ListenerLimits {
+        match &self.objects.options.environment {
+            Environment::Cluster { last_limits, .. } => {
+                last_limits.get(gateway).copied().unwrap_or_default()
+            }
+            Environment::Machine { .. } => ListenerLimits::default(),
+        }
     }
 
     /// Whether there can be ClusterTrustBundle objects; a machine reads them from files.

@@ -11,6 +11,7 @@ use super::tls;
 use crate::api::{self, DefaultScope, GatewayAddress, OWN_GROUP, PARAMETERS_KIND};
 use crate::budgets::Budget;
 use crate::expiry::Expiries;
+use crate::options::ListenerLimits;
 use crate::owner::Owner;
 use crate::problem::Problem;
 use crate::reader::Reader;
@@ -33,6 +34,8 @@ pub(crate) struct GatewayProperties {
     /// address, or with a mistake in its reference to parameters, keeps serving clients that still reach its
     /// proxies.
     pub(crate) is_carried: bool,
+    /// What its parameters, or those of its class, say of its listeners: the last valid ones.
+    pub(crate) given_limits: ListenerLimits,
     /// Most ports, with those of its ListenerSets.
     pub(crate) max_ports: u64,
     /// Most listeners of its ListenerSets.
@@ -68,16 +71,14 @@ impl GatewayProperties {
             refusals.extend(check_parameters(reader, name, object).err());
         }
         let mut expiries = Expiries::default();
-        let parameters = parameters_ref(object).filter(|it| it.is_known());
-        let parameters = parameters.map(|it| ObjectName::new(&name.namespace, &it.name));
-        let class = &object.spec.gateway_class_name;
-        let given = reader.listener_limits(parameters.as_ref(), class);
+        let given = listener_limits(reader, name, object);
         let budgets = &reader.options().budgets;
         let limit = |budget: Budget, given: Option<u64>| {
             let given = given.map(|given| given.min(budget.definition().cap));
             given.unwrap_or_else(|| budgets.of(budget))
         };
         Self {
+            given_limits: given,
             max_ports: limit(Budget::GatewayPorts, given.ports),
             max_set_listeners: limit(Budget::SetListeners, given.listeners),
             created: object.metadata.created(),
@@ -129,6 +130,21 @@ fn client_certificate(
         tls::record_expiry(reader, subject, certificate, field, expiries);
     }
     Some(found.map_err(|error| Problem::from(error).under(field)))
+}
+
+/// The limits of its listeners by its parameters and those of its class. While a reference to them is wrong, the
+/// last valid ones stay, as for its workload.
+fn listener_limits(
+    reader: &Reader<'_>,
+    name: &ObjectName,
+    object: &api::Gateway,
+) -> ListenerLimits {
+    let parameters = parameters_ref(object);
+    let is_known = parameters.is_none_or(api::ParametersReference::is_known);
+    let parameters = parameters.map(|it| ObjectName::new(&name.namespace, &it.name));
+    let class = &object.spec.gateway_class_name;
+    let given = is_known.then(|| reader.listener_limits(parameters.as_ref(), class));
+    given.flatten().unwrap_or_else(|| reader.last_limits(name))
 }
 
 fn parameters_ref(object: &api::Gateway) -> Option<&api::ParametersReference> {

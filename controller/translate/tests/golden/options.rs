@@ -79,6 +79,7 @@ fn cluster() -> Environment {
         assigned: BTreeMap::new(),
         parameters: BTreeSet::new(),
         limits: BTreeMap::new(),
+        last_limits: BTreeMap::new(),
         class_parameters: BTreeMap::new(),
         has_trust_bundles: true,
     }

@@ -1,6 +1,7 @@
 //! Policies, backends, Services and certificates beyond what a Gateway has room for.
 
 mod certificates;
+mod listener_limits;
 mod networks;
 
 use std::collections::BTreeSet;

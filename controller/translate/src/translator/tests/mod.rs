@@ -94,7 +94,9 @@ enum Step {
     Addresses(bool),
     Assign(usize, bool),
     TrustBundles(bool),
+    /// Parameters, with limits or without.
     Limits(bool),
+    /// Parameters of the class, or no parameters at all.
     ClassParameters(bool),
 }
 
@@ -126,8 +128,8 @@ fn universe() -> &'static [VersionedObject] {
     THINGS.get_or_init(things)
 }
 
-fn event(step: &Step) -> Event {
-    match step {
+fn events(step: &Step) -> Vec<Event> {
+    let event = match step {
         Step::Upsert(thing, version) => {
             Event::Upsert(version.get(&universe()[*thing].versions).clone())
         }
@@ -142,11 +144,23 @@ fn event(step: &Step) -> Event {
                 ports: some.then_some(1),
                 listeners: some.then_some(1),
             };
-            Event::ListenerLimits(ObjectName::new("a", "sized"), limits)
+            let name = ObjectName::new("a", "sized");
+            return vec![
+                Event::Parameters(name.clone(), true),
+                Event::ListenerLimits(name, limits),
+            ];
         }
         Step::ClassParameters(some) => {
-            let parameters = some.then(|| ObjectName::new("a", "sized"));
-            Event::ClassParameters("gateway".to_owned(), parameters)
+            let name = ObjectName::new("a", "sized");
+            let class = "gateway".to_owned();
+            if *some {
+                return vec![Event::ClassParameters(class, Some(name))];
+            }
+            return vec![
+                Event::ClassParameters(class, None),
+                Event::Parameters(name.clone(), false),
+                Event::ListenerLimits(name, ListenerLimits::default()),
+            ];
         }
         Step::Assign(gateway, some) => {
             let address = GatewayAddress {
@@ -161,7 +175,8 @@ fn event(step: &Step) -> Event {
             };
             Event::AssignedAddresses(gateway, assigned)
         }
-    }
+    };
+    vec![event]
 }
 
 fn options(machine: bool) -> Options {
@@ -189,6 +204,7 @@ fn with_budgets(options: Options, are_small: bool) -> Options {
         .with(Budget::ViewReport, 400)
         .with(Budget::GatewayPorts, 2)
         .with(Budget::SetListeners, 1)
+        .with(Budget::SetCertificateBytes, 500)
         .with(Budget::GatewayPolicies, 2)
         .with(Budget::GatewayBackends, 1)
         .with(Budget::GatewayEndpoints, 3)
@@ -204,7 +220,6 @@ fn from_scratch(translator: &Translator) -> Listener {
     // In an order of its own, which is the same each time.
     let mut all: Vec<_> = objects.store.objects().collect();
     all.sort_by_key(|object| Reverse(object.object_ref()));
-        .with(Budget::SetCertificateBytes, 500)
     let mut batch: Batch = all.into_iter().map(Event::Upsert).collect();
     batch.push(Event::Start);
     let mut listener = Listener::default();
@@ -218,7 +233,7 @@ fn follow(translator: &mut Translator, listener: &mut Listener, history: &Histor
     translator.apply(vec![Event::Start], now);
     for (steps, time) in history {
         now = now.max(TIMES[*time].parse().expect("a time"));
-        let batch = steps.iter().map(event).collect();
+        let batch = steps.iter().flat_map(events).collect();
         listener.apply(translator, batch, now);
         if *listener != from_scratch(translator) {
             return false;
@@ -267,7 +282,7 @@ proptest! {
         let mut listener = Listener::default();
         for (number, (steps, time)) in history.iter().enumerate() {
             now = now.max(TIMES[*time].parse().expect("a time"));
-            let mut batch: Batch = steps.iter().map(event).collect();
+            let mut batch: Batch = steps.iter().flat_map(events).collect();
             if number == start {
                 batch.push(Event::Start);
             }
@@ -311,7 +326,7 @@ fn every_kind_of_fact_is_needed() {
 }
 
 /// Number of histories that suffice to detect it.
-const HISTORIES: usize = 1000;
+const HISTORIES: usize = 2000;
 
 /// Before the certificates of the universe expire, and after.
 const TIMES: [&str; 3] = [

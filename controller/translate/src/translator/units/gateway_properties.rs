@@ -36,6 +36,13 @@ impl Unit for GatewayPropertiesUnit {
         if terms(old) != terms(new) {
             changes.fact(Fact::ListenerSetTerms(name.clone()));
         }
+        let limits = |properties: Option<&GatewayProperties>| {
+            properties.map(|properties| properties.given_limits)
+        };
+        if limits(old) != limits(new) {
+            let environment = &mut changes.objects.options.environment;
+            environment.keep_limits(name, limits(new).unwrap_or_default());
+        }
         let is_default = |properties: Option<&GatewayProperties>| {
             properties.is_some_and(|properties| properties.is_default)
         };
