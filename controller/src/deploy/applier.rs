@@ -1,5 +1,5 @@
-//! Applies the objects of one Gateway: server-side apply with one field manager, one object after
-//! the other.
+//! Applies the objects of one Gateway: server-side apply with one field manager. Requests that need not
+//! wait for each other are sent together: what a Gateway waits for is the time of three, not of ten.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 use tracing::info;
 
+use super::at_once::at_once;
 use super::child::{Action, Applied, Child, ChildKind, ObservedChild, action};
 use super::labels::{self, MANAGER};
 use super::pod_counts::PodCounts;
@@ -139,15 +140,34 @@ impl Applier {
     /// of them does not keep the others back, unless they need it.
     pub(super) async fn apply_all(&self, gateway: &Owner<'_>, objects: &[Rendered]) -> Report {
         let mut report = Report::default();
-        for object in objects {
-            if object.child.kind.is_workload() && !self.has_identity(gateway, objects) {
-                let text = format!("{} waits for the Gateway's ServiceAccount", object.child);
-                report.problem.get_or_insert(Problem::waiting(text));
-                continue;
-            }
-            match self.apply(gateway.uid, object).await {
-                Ok(wrote) => report.has_written |= wrote,
+        let seen = at_once(objects.iter().map(|object| self.seen(object))).await;
+        let mut present = Vec::new();
+        for (object, seen) in objects.iter().zip(seen) {
+            match seen {
+                Ok(seen) => present.push((object, seen)),
                 Err(failure) => report.fail(Problem::of(&object.child, failure)),
+            }
+        }
+        if report.is_pausing() {
+            return report;
+        }
+        let is_workload = |(object, _): &(&Rendered, _)| object.child.kind.is_workload();
+        let (workloads, others): (Vec<_>, Vec<_>) = present.into_iter().partition(is_workload);
+        // Pods need their identity.
+        for group in [others, workloads] {
+            let requests = group.into_iter().map(|(object, seen)| async move {
+                if object.child.kind.is_workload() && !self.has_identity(gateway, objects) {
+                    let text = format!("{} waits for the Gateway's ServiceAccount", object.child);
+                    return Err(Problem::waiting(text));
+                }
+                let applied = self.apply(gateway.uid, object, seen).await;
+                applied.map_err(|failure| Problem::of(&object.child, failure))
+            });
+            for applied in at_once(requests).await {
+                match applied {
+                    Ok(wrote) => report.has_written |= wrote,
+                    Err(problem) => report.fail(problem),
+                }
             }
             if report.is_pausing() {
                 return report;
@@ -173,18 +193,28 @@ impl Applier {
         trusted.all(is_own)
     }
 
+    /// What is known of an object in the cluster. The watches select objects by our label, so one that they do
+    /// not report may exist.
+    async fn seen(&self, object: &Rendered) -> Result<Option<ObservedChild>, Failure> {
+        let child = &object.child;
+        match self.children.get(child) {
+            None if object.object.is_ok() => self.observe(child).await,
+            known => Ok(known),
+        }
+    }
+
     /// Returns whether anything was written.
-    async fn apply(&self, gateway: &str, object: &Rendered) -> Result<bool, Failure> {
+    async fn apply(
+        &self,
+        gateway: &str,
+        object: &Rendered,
+        seen: Option<ObservedChild>,
+    ) -> Result<bool, Failure> {
         let child = &object.child;
         let wanted = match &object.object {
             Ok(wanted) => wanted,
             Err(why) => return Err(Failure::Other(Problem::refused(why.clone()))),
         };
-        let mut seen = self.children.get(child);
-        if seen.is_none() {
-            // The watches select objects by our label.
-            seen = self.observe(child).await?;
-        }
         let hash = hash(wanted);
         let applied = {
             let applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);

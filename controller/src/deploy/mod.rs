@@ -6,6 +6,7 @@
 //! translator.
 
 mod applier;
+mod at_once;
 mod attempt;
 mod child;
 mod deployer;

@@ -161,6 +161,19 @@ async fn the_objects_of_a_gateway_are_created_once() {
 
 #[tokio::test(start_paused = true)]
 async fn edited_objects_are_reverted_and_deleted_ones_recreated() {
+/// Each object takes a read and a write. One after the other, they took ten times as long as a request, which a
+/// busy API server makes seconds.
+#[tokio::test(start_paused = true)]
+async fn a_new_gateway_waits_for_three_requests() {
+    let scene = Scene::begin().await;
+    scene.server.set_latency(Duration::from_millis(100));
+    let other = ObjectName::new("infra", "other");
+    scene.want_named(&other, "uid-2", Infrastructure::default());
+    sleep(Duration::from_millis(350)).await;
+    let deployment = scene.outputs.deployments.get(&other);
+    assert_eq!(deployment, Some(Deployment::Done));
+}
+
     let scene = Scene::begin().await;
     let mut edited = scene.server.get(DEPLOYMENT).expect("a Deployment");
     edited["spec"]["template"]["spec"]["serviceAccountName"] = "other".into();
