@@ -23,7 +23,7 @@ use controller::status::{Events, StatusMetrics, StatusWriter};
 use controller::stopping::Stopping;
 use controller::translation::Translation;
 use controller::watch::{Extension, Kinds, Readiness, Supervisor};
-use controller::{gateway_class, health, log, memory, xds};
+use controller::{gateway_class, health, log, memory, translation, xds};
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use jiff::Timestamp;
@@ -56,6 +56,7 @@ fn main() -> ExitCode {
 
 fn start(args: RunArgs) -> Result<()> {
     let log = log::start(&args.log_level, args.log_format)?;
+    translation::leave_defects_to_the_log();
     if !uses_small_pages() {
         warn!("cannot turn off huge pages; the controller may use more memory");
     }

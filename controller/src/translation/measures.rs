@@ -24,6 +24,7 @@ pub(super) struct Measures {
     used: Family<BudgetLabels, Gauge<f64, AtomicU64>>,
     refused: Family<BudgetLabels, Gauge>,
     services_in_part: Gauge,
+    panics: Counter,
 }
 
 /// A budget, and the Gateway if it is a Gateway's.
@@ -43,6 +44,7 @@ impl Measures {
             used: Family::default(),
             refused: Family::default(),
             services_in_part: Gauge::default(),
+            panics: Counter::default(),
         };
         metrics.register(|registry| {
             let help = "Batches of changes that were translated";
@@ -63,6 +65,8 @@ impl Measures {
             registry.register("budget_refused_objects", help, own.refused.clone());
             let help = "Services some of whose endpoints are not used: no proxy may, or they are too many";
             registry.register("services_with_refused_endpoints", help, own.services_in_part.clone());
+            let help = "Panics of the translation of single objects, which affect no others";
+            registry.register("translation_panics", help, own.panics.clone());
         });
         for budget in Budget::ALL {
             own.budget(&(budget, None), Some(BudgetUse::default()));
@@ -98,6 +102,10 @@ impl Measures {
         self.used.get_or_create(&labels).set(share);
         let refused = i64::try_from(refused).unwrap_or(i64::MAX);
         self.refused.get_or_create(&labels).set(refused);
+    }
+
+    pub(super) fn panicked(&self, units: usize) {
+        self.panics.inc_by(units as u64);
     }
 
     pub(super) fn services_in_part(&self, services: usize) {

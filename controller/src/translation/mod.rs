@@ -7,6 +7,7 @@
 //! is, so that little is left to do then.
 
 mod classes;
+mod defects;
 mod gather;
 mod in_batch;
 mod intake;
@@ -31,6 +32,7 @@ use translate::{Batch, Delta, Event, Infrastructure, ObjectRef, Options, Transla
 use xds::delta::{Encoded, Member, Publication};
 use xds::model::{Change, ObjectName, ResourceKey};
 
+pub use self::defects::leave_defects_to_the_log;
 use self::gather::{Waited, gather};
 use self::intake::Intake;
 use self::measures::Measures;
@@ -163,6 +165,9 @@ impl Translation {
         let events = batch.len();
         let now = (self.clock)();
         let delta = self.translator.apply(batch, now);
+        let panicked = self.translator.take_defects();
+        defects::log(&panicked);
+        self.measures.panicked(panicked.len());
         if !self.intake.is_complete() {
             self.publish(delta);
             // Nobody waits for these results, so a short pause is enough.

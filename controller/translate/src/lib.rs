@@ -42,7 +42,9 @@ pub use options::{
 };
 pub use status::Statuses;
 pub use store::{Object, ObjectRef, Store};
-pub use translator::{Batch, BudgetUse, Delta, Event, Series, Translator, ViewChange};
+pub use translator::{
+    Batch, BudgetUse, Defect, Delta, Event, Series, Translator, ViewChange, note_panic,
+};
 
 /// The result of translating a store.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -58,12 +60,18 @@ pub struct Translation {
 }
 
 /// Translates all objects of a store, as one batch. Deterministic for the same store and time.
+///
+/// # Panics
+///
+/// By a defect: others than a [`Translator`] need not go on then.
 #[must_use]
 pub fn translate(store: &Store, options: &Options) -> Translation {
     let mut translator = Translator::new(options.clone());
     let events = store.objects().map(Event::Upsert);
     let batch = events.chain([Event::Start]).collect();
     let delta = translator.apply(batch, options.now.unwrap_or(Timestamp::MIN));
+    let defects = translator.take_defects();
+    assert!(defects.is_empty(), "{defects:?}");
     let mut translation = Translation {
         changes_after: delta.wake_at.filter(|_| options.now.is_some()),
         ..Translation::default()

@@ -32,12 +32,19 @@
 //! - Counts (the routes of a listener, the users of a Service) change by the difference between a
 //!   unit's previous contribution and its current one ([`counts`]).
 //!
+//! # Defects
+//!
+//! A unit that panics keeps its output ([`defects`]). One without an output has what closes its object, or
+//! none where nothing is open without it. Where neither is known, the panic goes on: the process ends, and
+//! proxies keep what they have.
+//!
 //! Time is a fact too: a reader records when a result expires, and the unit runs in the first batch
 //! after that.
 
 mod batch;
 mod claims;
 mod counts;
+mod defects;
 mod delta;
 mod edges;
 mod emitted;
@@ -53,6 +60,7 @@ mod units;
 mod views;
 
 pub use batch::{Batch, Event};
+pub use defects::{Defect, note_panic};
 pub use delta::{Delta, ViewChange};
 pub use ledger::{BudgetUse, Series};
 
@@ -137,6 +145,11 @@ impl Translator {
     /// more.
     pub fn take_budget_changes(&mut self) -> Vec<(Series, Option<BudgetUse>)> {
         self.state.ledger.take_changed()
+    }
+
+    /// The units that panicked since the last call.
+    pub fn take_defects(&mut self) -> Vec<Defect> {
+        std::mem::take(&mut self.state.defects)
     }
 
     fn take(&mut self, event: Event) {

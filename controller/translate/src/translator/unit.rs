@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::Hash;
 use std::ops::Deref;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -12,6 +13,7 @@ use xds::model::ObjectName;
 
 use super::claims::Claims;
 use super::counts::Counts;
+use super::defects::{Defect, contain};
 use super::ledger::Ledger;
 use super::outcome::Outcome;
 use super::units::{
@@ -47,6 +49,22 @@ pub(crate) trait Unit: Clone + fmt::Debug + Eq + Hash + Into<AnyUnit> {
 
     /// Whether it can still have output: its object or claims exist. Otherwise it is removed.
     fn is_alive(&self, state: &State) -> bool;
+
+    /// Whether nothing is open without its output that would be closed with it.
+    const IS_CLOSED_WITHOUT: bool = false;
+
+    /// What takes the place of its output if computing that panics.
+    fn instead(&self, _reader: &UnitReader<'_>) -> Instead<Self::Output> {
+        Instead::Old
+    }
+}
+
+/// What takes the place of an output that cannot be computed.
+pub(crate) enum Instead<T> {
+    /// The old one. Without any, the panic goes on, unless nothing is open then.
+    Old,
+    /// This one, or none.
+    New(Option<T>),
 }
 
 /// Read access of a unit: to objects by its [`Reader`], to other units by methods next to those
@@ -202,6 +220,8 @@ pub(crate) struct State {
     pub(crate) counts: Counts,
     pub(crate) outcome: Outcome,
     pub(crate) ledger: Ledger,
+    /// Units that panicked, until they are reported.
+    pub(super) defects: Vec<Defect>,
 }
 
 /// The effects of a run of a unit.
@@ -224,6 +244,7 @@ impl State {
             counts: Counts::default(),
             outcome: Outcome::default(),
             ledger: Ledger::default(),
+            defects: Vec::new(),
         }
     }
 
@@ -234,7 +255,8 @@ impl State {
             claims: &self.claims,
             counts: &self.counts,
         };
-        let new = unit.compute(&reader);
+        let computed = contain(|| unit.compute(&reader));
+        let computed = computed.map_err(|payload| (payload, unit.instead(&reader)));
         let (reads, expires) = reader.reader.into_reads();
         let mut changes = Changes {
             objects: &mut self.objects,
@@ -247,7 +269,20 @@ impl State {
         };
         let table = table(&mut self.tables);
         let old = table.get(unit);
-        if old != new.as_ref() {
+        let new = match computed {
+            Ok(new) => Some(new),
+            Err((payload, instead)) => {
+                self.defects.push(Defect::of(unit, &payload));
+                match instead {
+                    Instead::New(new) => Some(new),
+                    Instead::Old if old.is_some() || U::IS_CLOSED_WITHOUT => None,
+                    Instead::Old => resume_unwind(payload),
+                }
+            }
+        };
+        if let Some(new) = new
+            && old != new.as_ref()
+        {
             unit.publish(old, new.as_ref(), &mut changes);
             match new {
                 Some(new) => table.insert(unit.clone(), new),

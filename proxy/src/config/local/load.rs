@@ -114,6 +114,12 @@ impl Loader {
         let mut batch = std::mem::take(&mut self.pending);
         batch.extend([Event::MachineAddresses(addresses), Event::Start]);
         let delta = self.translator.apply(batch, now);
+        for defect in self.translator.take_defects() {
+            tracing::error!(
+                "a defect: translating an object panicked. What was in effect of it stays, or else it is closed. \
+                 Please report it: {defect}"
+            );
+        }
         self.last_work.units = self.translator.units_run();
         self.changes_after = delta.wake_at;
         self.report.statuses(delta.statuses, &self.configuration);

@@ -1,5 +1,6 @@
 //! For any history, a translator that applied it has the same output as one that sees only its end.
 
+mod defects;
 mod universe;
 
 use std::cmp::Reverse;
@@ -37,6 +38,7 @@ impl Listener {
     /// Applies a batch to a translator, and what it changes to this.
     fn apply(&mut self, translator: &mut Translator, batch: Batch, now: Timestamp) {
         self.apply_delta(translator.apply(batch, now));
+        assert_eq!(translator.take_defects(), []);
         for (series, used) in translator.take_budget_changes() {
             match used {
                 Some(used) => self.budgets.insert(series, used),

@@ -16,6 +16,8 @@ pub(crate) struct BackendUnit(pub(crate) ObjectName);
 impl Unit for BackendUnit {
     type Output = LoweredBackend;
 
+    const IS_CLOSED_WITHOUT: bool = true;
+
     fn compute(&self, reader: &UnitReader<'_>) -> Option<LoweredBackend> {
         let object = reader.object::<api::Backend>(&self.0)?;
         Some(backend::lower(reader, &self.0, object))

@@ -23,6 +23,8 @@ pub(crate) struct BackendTlsStatus {
 impl Unit for BackendTlsStatusUnit {
     type Output = BackendTlsStatus;
 
+    const IS_CLOSED_WITHOUT: bool = true;
+
     fn compute(&self, reader: &UnitReader<'_>) -> Option<BackendTlsStatus> {
         let object = reader.object::<BackendTlsPolicy>(&self.0)?;
         let policy = reader.backend_tls_policy(&self.0)?;

@@ -26,6 +26,8 @@ pub(crate) struct UsedBackend {
 impl Unit for BackendUseUnit {
     type Output = UsedBackend;
 
+    const IS_CLOSED_WITHOUT: bool = true;
+
     fn compute(&self, reader: &UnitReader<'_>) -> Option<UsedBackend> {
         let object = reader.object::<api::Backend>(&self.0)?;
         let backend = reader.lowered_backend(&self.0)?;

@@ -51,6 +51,8 @@ impl CarriedGateway {
 impl Unit for CarriedUnit {
     type Output = CarriedGateway;
 
+    const IS_CLOSED_WITHOUT: bool = true;
+
     fn compute(&self, reader: &UnitReader<'_>) -> Option<CarriedGateway> {
         let properties = reader.properties(&self.0)?;
         let joined = reader.joined(&self.0)?;

@@ -55,6 +55,8 @@ type SocketClaim = ((Transport, NonZeroU16), SocketRank, IpAddr);
 impl Unit for GatewayUnit {
     type Output = JoinedListeners;
 
+    const IS_CLOSED_WITHOUT: bool = true;
+
     fn compute(&self, reader: &UnitReader<'_>) -> Option<JoinedListeners> {
         let properties = reader.properties(&self.0)?;
         let owners = self.owners(reader);

@@ -7,6 +7,8 @@ use xds::model::ObjectName;
 use crate::api::{self, Resource as _};
 use crate::reader::Fact;
 use crate::resolve::gateway::{GatewayProperties, ListenerSetTerms};
+#[cfg(any(test, feature = "test-hooks"))]
+use crate::translator::defects::panic_if_wanted;
 use crate::translator::unit::{Changes, State, Unit, UnitReader};
 
 /// A Gateway by name. No output if its class belongs to another controller.
@@ -16,7 +18,11 @@ pub(crate) struct GatewayPropertiesUnit(pub(crate) ObjectName);
 impl Unit for GatewayPropertiesUnit {
     type Output = GatewayProperties;
 
+    const IS_CLOSED_WITHOUT: bool = true;
+
     fn compute(&self, reader: &UnitReader<'_>) -> Option<GatewayProperties> {
+        #[cfg(any(test, feature = "test-hooks"))]
+        panic_if_wanted(&self.0);
         let object = reader.object::<api::Gateway>(&self.0)?;
         let ours = reader.is_our_class(&object.spec.gateway_class_name);
         ours.then(|| GatewayProperties::resolve(reader, &self.0, object))

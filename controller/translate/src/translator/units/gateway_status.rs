@@ -26,6 +26,8 @@ pub(crate) struct StatusOfGateway {
 impl Unit for GatewayStatusUnit {
     type Output = StatusOfGateway;
 
+    const IS_CLOSED_WITHOUT: bool = true;
+
     fn compute(&self, reader: &UnitReader<'_>) -> Option<StatusOfGateway> {
         let object = reader.object::<Gateway>(&self.0)?;
         let Some(properties) = reader.properties(&self.0) else {

@@ -25,6 +25,7 @@ mod pool;
 mod room;
 mod route;
 mod route_conflicts;
+mod route_defect;
 mod route_sessions;
 mod service;
 mod set_certificates;

@@ -18,6 +18,8 @@ impl Unit for PickerUnit {
     /// The Service of the picker, by Gateway.
     type Output = BTreeSet<(Upstream, ObjectName)>;
 
+    const IS_CLOSED_WITHOUT: bool = true;
+
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
         let users = reader.users(&Upstream::Backend(BackendKey::of_pool(&self.0)));
         if users.is_empty() {

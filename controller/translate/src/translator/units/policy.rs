@@ -8,7 +8,8 @@ use xds::model::{ObjectName, PolicySpec, PolicyTarget};
 use super::TargetUnit;
 use super::policy_target::{Refused, TargetError, all_in, find, refused};
 use crate::api::{
-    NetworksSpec, PolicyTargetReference, Restrictions, TrafficPolicy, TrafficPolicySpec,
+    NetworksSpec, PolicyStanding, PolicyTargetReference, RejectedPolicy, Restrictions,
+    TrafficPolicy, TrafficPolicySpec,
 };
 use crate::lower::networks::ReadLists;
 use crate::lower::policy::{LoweredPolicy, lower};
@@ -19,7 +20,9 @@ use crate::resolve::policy::{
     ClaimRank, PRESUMED_UNTIL_THEN, Phase, REFUSED_UNTIL_THEN, TargetedPolicy, apply_to_target,
     is_of_connections, refusing_at,
 };
-use crate::translator::unit::{Changes, State, Unit, UnitReader};
+#[cfg(any(test, feature = "test-hooks"))]
+use crate::translator::defects::panic_if_wanted;
+use crate::translator::unit::{Changes, Instead, State, Unit, UnitReader};
 
 /// A `TrafficPolicy` by name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -62,8 +65,65 @@ impl Unit for PolicyUnit {
     type Output = ResolvedPolicy;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<ResolvedPolicy> {
+        #[cfg(any(test, feature = "test-hooks"))]
+        panic_if_wanted(&self.0);
+        let object = reader.object::<TrafficPolicy>(&self.0)?;
+        Some(self.resolve(reader, object))
+    }
+
+    /// A policy that restricts access in other ways than its version in effect, if there is any, refuses every
+    /// request of its targets. One that restricts nothing has no effect.
+    fn instead(&self, reader: &UnitReader<'_>) -> Instead<ResolvedPolicy> {
+        let Some(object) = reader.object::<TrafficPolicy>(&self.0) else {
+            return Instead::New(None);
+        };
+        let restricts = object.restrictions();
+        let old = reader.tables.policies.get(self);
+        if old.is_some_and(|old| !restricts.beyond(old.restricts).any()) {
+            return Instead::Old;
+        }
+        let rejected = RejectedPolicy {
+            restricts,
+            token_sources: object.token_sources(),
+            ..RejectedPolicy::default()
+        };
+        let closed = TrafficPolicy {
+            metadata: object.metadata.clone(),
+            spec: TrafficPolicySpec {
+                target_refs: object.spec.target_refs.clone(),
+                ..TrafficPolicySpec::default()
+            },
+            standing: if restricts.any() {
+                PolicyStanding::Rejected(rejected)
+            } else {
+                PolicyStanding::Admitted
+            },
+        };
+        Instead::New(Some(self.resolve(reader, &closed)))
+    }
+
+    fn publish(
+        &self,
+        old: Option<&ResolvedPolicy>,
+        new: Option<&ResolvedPolicy>,
+        changes: &mut Changes<'_>,
+    ) {
+        changes.fact(Fact::Policy(self.0.clone()));
+        let (before, after) = (claims(&self.0, old), claims(&self.0, new));
+        for target in changes.claims.policies.replace(before, after) {
+            changes.run(TargetUnit(target));
+        }
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        let policies = &state.objects.store.traffic_policies;
+        policies.contains_key(&self.0)
+    }
+}
+
+impl PolicyUnit {
+    fn resolve(&self, reader: &UnitReader<'_>, object: &TrafficPolicy) -> ResolvedPolicy {
         let name = &self.0;
-        let object = reader.object::<TrafficPolicy>(name)?;
         let before = reader.tables.policies.get(self);
         let before = before.map(|before| &before.lists);
         let lowered = lower(reader, name, object, before);
@@ -97,7 +157,7 @@ impl Unit for PolicyUnit {
         refuse_whole_targets(&mut targets, &mut all_refused, &refusal);
         denied.retain(|target| !all_refused.contains(target) && !is_among(target, &targets));
         denied.retain(|target| refusal.closes_connections || !is_of_connections(target));
-        Some(ResolvedPolicy {
+        ResolvedPolicy {
             created: object.metadata.created(),
             generation: object.metadata.generation(),
             has_jwt: object.spec.jwt.is_some(),
@@ -109,25 +169,7 @@ impl Unit for PolicyUnit {
             refused: all_refused,
             denied,
             refusal,
-        })
-    }
-
-    fn publish(
-        &self,
-        old: Option<&ResolvedPolicy>,
-        new: Option<&ResolvedPolicy>,
-        changes: &mut Changes<'_>,
-    ) {
-        changes.fact(Fact::Policy(self.0.clone()));
-        let (before, after) = (claims(&self.0, old), claims(&self.0, new));
-        for target in changes.claims.policies.replace(before, after) {
-            changes.run(TargetUnit(target));
         }
-    }
-
-    fn is_alive(&self, state: &State) -> bool {
-        let policies = &state.objects.store.traffic_policies;
-        policies.contains_key(&self.0)
     }
 }
 

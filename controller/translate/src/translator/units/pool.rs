@@ -30,6 +30,8 @@ pub(crate) struct UsedPool {
 impl Unit for PoolUnit {
     type Output = UsedPool;
 
+    const IS_CLOSED_WITHOUT: bool = true;
+
     fn compute(&self, reader: &UnitReader<'_>) -> Option<UsedPool> {
         let users = reader.users(&Upstream::Backend(BackendKey::of_pool(&self.0)));
         if users.is_empty() {

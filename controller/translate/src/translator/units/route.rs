@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use xds::model::{Hostname, ListenerKey, ObjectName};
 
+use super::route_defect::closed_rule;
 use super::{ExpressionsUnit, RouteConflictsUnit, ViewUnit};
 use crate::api::{
     self, DefaultScope, GrpcRoute, HttpRoute, ParentReference, Resource as _, RouteGroupKind,
@@ -25,7 +26,9 @@ use crate::resolve::backend::Referrer;
 use crate::resolve::parent::{self, Attachment, RouteToAttach};
 use crate::store::ObjectRef;
 use crate::translator::claims::{Age, ExpressionClaim};
-use crate::translator::unit::{Changes, State, Unit, UnitReader};
+#[cfg(any(test, feature = "test-hooks"))]
+use crate::translator::defects::panic_if_wanted;
+use crate::translator::unit::{Changes, Instead, State, Unit, UnitReader};
 use crate::translator::views::RouteRank;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,13 +78,15 @@ impl Unit for RouteUnit {
     type Output = ResolvedRoute;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<ResolvedRoute> {
-        let name = &self.0.name;
-        match self.0.kind {
-            RouteKind::Http => resolve::<HttpRoute>(reader, name),
-            RouteKind::Grpc => resolve::<GrpcRoute>(reader, name),
-            RouteKind::Tls => resolve::<TlsRoute>(reader, name),
-            RouteKind::Tcp => resolve::<TcpRoute>(reader, name),
-            RouteKind::Udp => resolve::<UdpRoute>(reader, name),
+        #[cfg(any(test, feature = "test-hooks"))]
+        panic_if_wanted(&self.0.name);
+        self.resolve(reader, Rules::Lowered)
+    }
+
+    fn instead(&self, reader: &UnitReader<'_>) -> Instead<ResolvedRoute> {
+        match reader.tables.routes.get(self) {
+            Some(_) => Instead::Old,
+            None => Instead::New(self.resolve(reader, Rules::Closed)),
         }
     }
 
@@ -197,7 +202,33 @@ fn expression_claims(
     })
 }
 
-fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option<ResolvedRoute> {
+/// What a route is resolved with.
+#[derive(Clone, Copy)]
+enum Rules {
+    /// Its rules.
+    Lowered,
+    /// What closes it, since they cannot be lowered.
+    Closed,
+}
+
+impl RouteUnit {
+    fn resolve(&self, reader: &UnitReader<'_>, rules: Rules) -> Option<ResolvedRoute> {
+        let name = &self.0.name;
+        match self.0.kind {
+            RouteKind::Http => resolve::<HttpRoute>(reader, name, rules),
+            RouteKind::Grpc => resolve::<GrpcRoute>(reader, name, rules),
+            RouteKind::Tls => resolve::<TlsRoute>(reader, name, rules),
+            RouteKind::Tcp => resolve::<TcpRoute>(reader, name, rules),
+            RouteKind::Udp => resolve::<UdpRoute>(reader, name, rules),
+        }
+    }
+}
+
+fn resolve<T: RouteObject>(
+    reader: &UnitReader<'_>,
+    name: &ObjectName,
+    rules: Rules,
+) -> Option<ResolvedRoute> {
     let object = reader.object::<T>(name)?;
     let (hostnames, refusals) = hostnames(object.hostnames());
     let kind = RouteGroupKind {
@@ -227,7 +258,10 @@ fn resolve<T: RouteObject>(reader: &UnitReader<'_>, name: &ObjectName) -> Option
     }
     let limits = &reader.options().budgets;
     let expressions = RouteExpressions::new(limits);
-    let rules = lower_rules(reader, name, &**object, &expressions);
+    let rules = match rules {
+        Rules::Lowered => lower_rules(reader, name, &**object, &expressions),
+        Rules::Closed => vec![closed_rule(RouteKind::of(T::KIND))],
+    };
     let metadata = object.metadata();
     // Without any valid host name, it would close all hosts.
     let has_hosts = refusals.is_empty() || !hostnames.is_empty();

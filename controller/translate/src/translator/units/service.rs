@@ -34,6 +34,8 @@ pub(crate) struct ServiceUnit(pub(crate) ObjectName);
 impl Unit for ServiceUnit {
     type Output = EmittedService;
 
+    const IS_CLOSED_WITHOUT: bool = true;
+
     fn compute(&self, reader: &UnitReader<'_>) -> Option<EmittedService> {
         let key = ServiceKey::new(&self.0);
         let ports = reader.ports_in_use(&key);

@@ -24,6 +24,8 @@ pub(crate) struct StatusOfSet {
 impl Unit for SetStatusUnit {
     type Output = StatusOfSet;
 
+    const IS_CLOSED_WITHOUT: bool = true;
+
     fn compute(&self, reader: &UnitReader<'_>) -> Option<StatusOfSet> {
         let object = reader.object::<ListenerSet>(&self.0)?;
         let owner = Owner::ListenerSet(self.0.clone());

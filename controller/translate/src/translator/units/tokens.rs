@@ -21,6 +21,8 @@ pub(crate) struct TokensUnit(pub(crate) ObjectName);
 impl Unit for TokensUnit {
     type Output = BTreeSet<(Destination, ObjectName)>;
 
+    const IS_CLOSED_WITHOUT: bool = true;
+
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
         let policy = reader.policy(&self.0).filter(|policy| policy.has_jwt)?;
         let mut users = BTreeSet::new();

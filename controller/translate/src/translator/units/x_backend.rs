@@ -32,6 +32,8 @@ pub(crate) struct UsedXBackend {
 impl Unit for XBackendUnit {
     type Output = UsedXBackend;
 
+    const IS_CLOSED_WITHOUT: bool = true;
+
     fn compute(&self, reader: &UnitReader<'_>) -> Option<UsedXBackend> {
         let upstream = Upstream::Backend(BackendKey::of_x_backend(&self.0));
         let users = reader.users(&upstream);
