@@ -1,6 +1,6 @@
-//! What a request or connection keeps of a configuration once its rule is known: the rule and its
-//! clusters, and not the snapshot. A response may take days, while a snapshot also holds whatever else
-//! its change replaced, of everybody.
+//! What a request or connection keeps of a configuration once its rule is known, or while the authorization
+//! servers of its listener decide: the rule or the listener with its clusters, and not the snapshot. A response
+//! may take days, while a snapshot also holds whatever else its change replaced, of everybody.
 //!
 //! Shards make these on first use, and the configuration thread, which hears of each through the
 //! [`HeldQueue`], holds it until all of them have let go: so no shard frees one, and the ids in it are
@@ -39,33 +39,22 @@ pub struct HeldRule<R> {
     pub id: Interned,
     /// The rule.
     pub rule: Arc<R>,
-    clusters: Box<[(ClusterIndex, Arc<Cluster>)]>,
+    clusters: HeldClusters,
 }
 
 impl<R: NamesClusters> HeldRule<R> {
     /// A rule of a snapshot.
     pub(crate) fn of(snapshot: &Snapshot, id: Interned, rule: &Arc<R>) -> Self {
-        let mut clusters = Vec::new();
-        for index in rule.clusters() {
-            let is_new = clusters.iter().all(|(known, _)| *known != index);
-            if let Some(cluster) = snapshot.clusters.shared(index.0).filter(|_| is_new) {
-                clusters.push((index, Arc::clone(cluster)));
-            }
-        }
         Self {
             id,
             rule: Arc::clone(rule),
-            clusters: clusters.into_boxed_slice(),
+            clusters: clusters_of(snapshot, rule.clusters()),
         }
     }
 
     /// Whether it is the same in a snapshot, of which `rule` is.
     pub(crate) fn is_in(&self, snapshot: &Snapshot, rule: &Arc<R>) -> bool {
-        let is_same = |(index, cluster): &(ClusterIndex, Arc<Cluster>)| {
-            let now = snapshot.clusters.shared(index.0);
-            now.is_some_and(|now| Arc::ptr_eq(now, cluster))
-        };
-        Arc::ptr_eq(&self.rule, rule) && self.clusters.iter().all(is_same)
+        Arc::ptr_eq(&self.rule, rule) && are_in(snapshot, &self.clusters)
     }
 
     /// The cluster of this index.
@@ -80,9 +69,60 @@ impl<R: NamesClusters> HeldRule<R> {
     }
 }
 
-/// The settings of a listener.
+/// Clusters by their index.
+type HeldClusters = Box<[(ClusterIndex, Arc<Cluster>)]>;
+
+/// These clusters of a snapshot, each once.
+fn clusters_of(snapshot: &Snapshot, indexes: impl Iterator<Item = ClusterIndex>) -> HeldClusters {
+    let mut clusters = Vec::new();
+    for index in indexes {
+        let is_new = clusters.iter().all(|(known, _)| *known != index);
+        if let Some(cluster) = snapshot.clusters.shared(index.0).filter(|_| is_new) {
+            clusters.push((index, Arc::clone(cluster)));
+        }
+    }
+    clusters.into_boxed_slice()
+}
+
+/// Whether all of them are the same in a snapshot.
+fn are_in(snapshot: &Snapshot, clusters: &[(ClusterIndex, Arc<Cluster>)]) -> bool {
+    clusters.iter().all(|(index, cluster)| {
+        let now = snapshot.clusters.shared(index.0);
+        now.is_some_and(|now| Arc::ptr_eq(now, cluster))
+    })
+}
+
+/// The settings of a listener, with the clusters of its authorization servers.
 #[derive(Debug)]
-pub struct HeldListener(pub Arc<ListenerSettings>);
+pub struct HeldListener {
+    /// The settings.
+    pub settings: Arc<ListenerSettings>,
+    clusters: HeldClusters,
+}
+
+impl HeldListener {
+    /// A listener of a snapshot.
+    pub(crate) fn of(snapshot: &Snapshot, settings: &Arc<ListenerSettings>) -> Self {
+        let servers = settings.external_auth.iter();
+        let indexes = servers.filter_map(|server| server.cluster.ok());
+        Self {
+            settings: Arc::clone(settings),
+            clusters: clusters_of(snapshot, indexes),
+        }
+    }
+
+    /// Whether it is the same in a snapshot, of which `settings` are.
+    pub(crate) fn is_in(&self, snapshot: &Snapshot, settings: &Arc<ListenerSettings>) -> bool {
+        Arc::ptr_eq(&self.settings, settings) && are_in(snapshot, &self.clusters)
+    }
+
+    /// The cluster of an authorization server.
+    #[must_use]
+    pub fn cluster(&self, index: ClusterIndex) -> Option<&Cluster> {
+        let found = self.clusters.iter().find(|(known, _)| *known == index);
+        found.map(|(_, cluster)| &**cluster)
+    }
+}
 
 /// Something that a shard holds beyond its snapshot.
 #[derive(Debug)]
@@ -126,9 +166,18 @@ impl<'h> FromIterator<&'h Held> for HeldIds {
         let mut ids = Self::default();
         for held in all {
             match held {
-                Held::Listener(listener) => drop(ids.listeners.insert(listener.0.id)),
-                Held::Rule(held) => ids.add(held),
-                Held::L4Rule(held) => ids.add(held),
+                Held::Listener(held) => {
+                    ids.listeners.insert(held.settings.id);
+                    ids.add(&held.clusters);
+                }
+                Held::Rule(held) => {
+                    ids.rules.insert(held.id);
+                    ids.add(&held.clusters);
+                }
+                Held::L4Rule(held) => {
+                    ids.rules.insert(held.id);
+                    ids.add(&held.clusters);
+                }
             }
         }
         ids
@@ -136,10 +185,8 @@ impl<'h> FromIterator<&'h Held> for HeldIds {
 }
 
 impl HeldIds {
-    fn add<R: NamesClusters>(&mut self, held: &HeldRule<R>) {
-        self.rules.insert(held.id);
-        let clusters = held.clusters.iter();
-        let with_pickers = clusters.flat_map(|(_, cluster)| {
+    fn add(&mut self, clusters: &[(ClusterIndex, Arc<Cluster>)]) {
+        let with_pickers = clusters.iter().flat_map(|(_, cluster)| {
             let picker = cluster.picker.as_deref();
             [Some(cluster.id), picker.map(|picker| picker.cluster.id)]
         });

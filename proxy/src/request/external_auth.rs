@@ -1,14 +1,13 @@
 //! External authorization: servers decide whether a request may pass. If a server cannot be reached,
 //! the request is rejected.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::http::StatusCode;
 use xds::model::{ExternalAuthProtocol, InvalidBackend, Scheme};
 
 use super::body::Body;
-use crate::config::{Cluster, ClusterIndex, ExternalAuth, Snapshot};
+use crate::config::{Cluster, ClusterIndex, ExternalAuth};
 use crate::exchange::{Client, ConnectionOutcome, Destination, Exchange, Matched};
 use crate::failure::{Failure, FailureKind, GrpcStatus};
 use crate::http::head::{Framing, Version};
@@ -33,17 +32,20 @@ struct AuthorizationCall<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    /// Calls the servers of the listener, before a rule is selected.
+    /// Calls the servers of the listener at this index, before a rule is selected. Returns its index then:
+    /// servers take their time, so the configuration is let go of meanwhile, like a rule's.
     pub(super) async fn authorize_by_listener_servers(
         &mut self,
+        listener: usize,
+        host: &str,
         target: Target<'a>,
-    ) -> Result<(), Failure> {
-        let listener = self.record.listener;
-        let Some(servers) = listener
+    ) -> Result<usize, Failure> {
+        let settings = self.record.listener;
+        let Some(servers) = settings
             .map(|it| &*it.external_auth)
             .filter(|it| !it.is_empty())
         else {
-            return Ok(());
+            return Ok(listener);
         };
         let call = AuthorizationCall {
             servers,
@@ -51,8 +53,10 @@ impl<'a> Exchange<'a> {
             limits: &self.bind.limits,
             timeout: EXTERNAL_AUTH_TIMEOUT,
         };
+        self.snapshot = None;
         // Boxed, here and below: few requests need this state, and others should not reserve it.
-        Box::pin(self.call_servers(call)).await
+        Box::pin(self.call_servers(call)).await?;
+        self.select_listener_again(host)
     }
 
     /// Calls the servers of the rule, unless the rule responds to the request itself: a CORS preflight
@@ -160,8 +164,7 @@ impl<'a> Exchange<'a> {
         own: &[u8],
     ) -> Result<Verdict, MissingVerdict> {
         let cluster = server.cluster.map_err(|why| MissingVerdict(why.reason()))?;
-        let snapshot = self.snapshot.clone();
-        let cluster = self.cluster_of_server(cluster, snapshot.as_deref())?;
+        let cluster = self.cluster_of_server(cluster)?;
         let (received, upstreams) = (self.received, &self.proxy.upstreams);
         let body = self.server_decision.as_deref();
         let body = body.and_then(|server_decision| server_decision.body.as_deref());
@@ -219,12 +222,8 @@ impl<'a> Exchange<'a> {
     }
 
     /// The cluster of a server: of the rule's, or, before a rule is known, of the listener's.
-    fn cluster_of_server<'s>(
-        &'s self,
-        index: ClusterIndex,
-        snapshot: Option<&'s Arc<Snapshot>>,
-    ) -> Result<&'s Cluster, MissingVerdict> {
-        let of_listener = || snapshot.map(|snapshot| snapshot.cluster(index));
+    fn cluster_of_server(&self, index: ClusterIndex) -> Result<&Cluster, MissingVerdict> {
+        let of_listener = || self.holds.listener.get()?.cluster(index);
         let cluster = self.holds.cluster(index).or_else(of_listener);
         cluster.ok_or(MissingVerdict(InvalidBackend::NotFound.reason()))
     }

@@ -45,6 +45,8 @@ impl Exchange<'_> {
     /// Responds to a failure, if a response is still possible.
     async fn respond_to_failure(&mut self, failure: Failure) -> ConnectionOutcome {
         let kind = failure.kind;
+        // A client may be slow to read the response, and nothing else of the configuration is needed.
+        self.snapshot = None;
         if self.record.answered || kind.connection_action() == ConnectionAction::Reset {
             self.record.status = if self.record.answered {
                 self.record.status

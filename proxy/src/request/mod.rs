@@ -100,7 +100,9 @@ async fn serve<'a>(
         return Err(FailureKind::Overloaded.into());
     }
     let listener = exchange.select_listener(host)?;
-    exchange.authorize_by_listener_servers(target).await?;
+    let listener = exchange
+        .authorize_by_listener_servers(listener, host, target)
+        .await?;
     let matched = exchange.select_rule(listener, host, target)?;
     exchange.refuse_by_invalid_policy(&matched)?;
     exchange.check_networks(&matched)?;

@@ -37,7 +37,7 @@ impl<'a> Exchange<'a> {
                 .config
                 .hold_listener(&snapshot, &listener.settings)
         };
-        let settings: &'a ListenerSettings = &self.holds.listener.get_or_init(hold).0;
+        let settings: &'a ListenerSettings = &self.holds.listener.get_or_init(hold).settings;
         self.record.listener = Some(settings);
         let counters = self.shard.counters.listeners.of(settings.id);
         self.record.active[0] = Some(GaugeGuard::new(&counters.requests));
@@ -50,6 +50,30 @@ impl<'a> Exchange<'a> {
         } else {
             Err(FailureKind::OutdatedConnection.into())
         }
+    }
+
+    /// Selects the listener in the configuration as it is now, after a wait without any, and returns its index
+    /// in the bind. A request is not served by a listener whose authorization servers have not decided about
+    /// it.
+    pub(super) fn select_listener_again(&mut self, host: &str) -> Result<usize, Failure> {
+        let current = self.shard.config.load_for(self.client.bind);
+        let (snapshot, _) = current.ok_or(FailureKind::NoListener)?;
+        let bind = snapshot.bind(self.client.bind);
+        let bind = bind.ok_or(FailureKind::NoListener)?;
+        let position = bind.position(host);
+        let position = position.and_then(|at| Some((at, bind.listeners.get(at)?)));
+        let (at, listener) = position.ok_or(FailureKind::NoListener)?;
+        let now = &listener.settings;
+        let is_same = self
+            .record
+            .listener
+            .is_some_and(|asked| asked.id == now.id && asked.external_auth == now.external_auth);
+        if !is_same {
+            let kind = FailureKind::ExternalAuthFailed;
+            return Err(Failure::because(kind, "its servers were changed meanwhile"));
+        }
+        self.snapshot = Some(snapshot);
+        Ok(at)
     }
 
     /// Selects the rule that matches the request, and lets go of the rest of the configuration.

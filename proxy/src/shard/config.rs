@@ -101,8 +101,8 @@ impl ConfigCell {
     ) -> ListenerHandle {
         self.listeners.borrow_mut().hold(
             (snapshot, settings.id),
-            |held| Arc::ptr_eq(&held.0, settings),
-            || HeldListener(Arc::clone(settings)),
+            |held| held.is_in(snapshot, settings),
+            || HeldListener::of(snapshot, settings),
             Held::Listener,
         )
     }

@@ -2,13 +2,23 @@
 //! tenant with an idle response for each change would otherwise fill the memory of all.
 
 use crate::metrics::waits_for_sum;
-use crate::support::{Gate, Gateway, GatewayBuilder, Reply, gateway, on_both_drivers, origin};
+use crate::support::frames::{HEADERS, PREFACE, Peer, SETTINGS, frame, get};
+use crate::support::{
+    Gate, Gateway, GatewayBuilder, Reply, client, gateway, ok, on_both_drivers, origin, status,
+};
 
 /// Changes, each with something that lasts.
 const CHANGES: usize = 24;
 
 /// Rules that each change compiles again: some megabytes.
 const RULES: usize = 640;
+
+/// A listener whose requests an authorization server decides about first.
+const ASKING: &str = "protocol: HTTP, filters: {requests: [{type: ExternalAuth, externalAuth: {protocol: HTTP, \
+                      http: {}, backendRef: {group: gateway-system.io, kind: Backend, name: auth}}}]}";
+
+/// Payload of a SETTINGS frame: `SETTINGS_INITIAL_WINDOW_SIZE` of 0.
+const TAKES_NOTHING: [u8; 6] = [0, 4, 0, 0, 0, 0];
 
 /// The start of a tunnel.
 const SWITCH: &str =
@@ -41,6 +51,74 @@ fn change(gateway: &Gateway, base: &GatewayBuilder, number: usize) {
 }
 
 on_both_drivers! {
+    fn requests_keep_no_configuration_while_a_listeners_server_decides(driver) {
+        let gate = Gate::default();
+        let auth = origin().replies(Reply::at_once().waits_for(&gate).sends("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+        let app = origin().replies(ok("served"));
+        let base = gateway(driver)
+            .backend("origin", &[app.address()])
+            .backend("auth", &[auth.address()])
+            .listener_with("asking", ASKING)
+            .inspected();
+        let base = rules(base);
+        let gateway = base.clone().start();
+        let mut waiting = Vec::new();
+        for number in 0..3 {
+            let mut client = client(gateway.address_of(1));
+            client.gets("/1/1");
+            auth.waits_for_requests(number + 1);
+            waiting.push(client);
+            change(&gateway, &base, number);
+        }
+        waits_for_sum(&gateway, "gateway_configuration_replaced_in_use", &[], 0.0);
+        gate.open();
+        for mut client in waiting {
+            assert_eq!(client.expects(200).text(), "served", "by the rule as it is now");
+        }
+    }
+
+    fn no_listener_serves_a_request_that_its_servers_have_not_decided_about(driver) {
+        let (gate, app) = (Gate::default(), origin());
+        let allowing = Reply::at_once().waits_for(&gate).sends("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        let (first, second) = (origin().replies(allowing), origin().replies(status(401)));
+        let asking = |server: &str| {
+            gateway(driver)
+                .backend("auth", &[first.address()])
+                .backend("other", &[second.address()])
+                .backend("app", &[app.address()])
+                .listener_with("asking", &ASKING.replace("name: auth", &format!("name: {server}")))
+                .rule_of("asking", "{backendRefs: [{@app}]}")
+        };
+        let gateway = asking("auth").start();
+        let mut waiting = client(gateway.address_of(1));
+        waiting.gets("/");
+        first.waits_for_requests(1);
+        gateway.reconfigure(&asking("other"));
+        gateway.waits_for_applied(2);
+        gate.open();
+        waiting.expects(403);
+        client(gateway.address_of(1)).gets("/").expects(401);
+        assert_eq!(app.requests().len(), 0);
+    }
+
+    fn responses_to_slow_readers_keep_no_configuration(driver) {
+        let origin = origin();
+        let base = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .listener_with("named", "protocol: HTTP, hostname: named.test")
+            .inspected();
+        let base = rules(base);
+        let gateway = base.clone().start();
+        let mut peer = Peer::silent(gateway.address_of(1));
+        peer.sends(PREFACE)
+            .sends(frame(SETTINGS, 0, 0, &TAKES_NOTHING))
+            .sends(get(1));
+        // No listener serves the host: 404, whose text the client does not take.
+        peer.next_of(HEADERS);
+        change(&gateway, &base, 0);
+        waits_for_sum(&gateway, "gateway_configuration_replaced_in_use", &[], 0.0);
+    }
+
     fn idle_responses_keep_their_rules_but_no_configuration(driver) {
         let gate = Gate::default();
         let idle = Reply::at_once().sends(ENDLESS).waits_for(&gate).sends(LAST);
