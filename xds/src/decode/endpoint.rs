@@ -10,8 +10,8 @@ use super::field_path::{FieldPath, Findings};
 use super::filter::external_auth;
 use super::tls::{backend_tls, tls_server};
 use super::value::{
-    address, choice, duration, exact_hostname, hostname, non_zero, object_name, port, set_text,
-    transport,
+    address, choice, duration, exact_hostname, features, hostname, non_zero, object_name, port,
+    set_text, transport,
 };
 use crate::model::{
     Backend, BackendKey, BackendProtocol, BackendTls, Bind, BindKey, ExternalAuth, Health, Host,
@@ -27,6 +27,7 @@ pub(super) fn bind(at: &FieldPath<'_>, message: proto::Bind) -> Option<Bind> {
     let port = port(&at.field("port"), message.port);
     let transport = transport(&at.field("transport"), message.transport);
     let gateway = at.required("gateway", message.gateway, object_name);
+    features(at, message.features)?;
     Some(Bind {
         key: key?,
         address: address?,
@@ -44,6 +45,7 @@ pub(super) fn listener(at: &FieldPath<'_>, message: proto::Listener) -> Option<L
     let hostname = at.optional("hostname", message.hostname, hostname);
     let protocol = listener_protocol(at, message.protocol);
     let external_auth = at.list("external_auth", message.external_auth, external_auth);
+    features(at, message.features)?;
     Some(Listener {
         key: key?,
         bind: bind?,
@@ -115,6 +117,7 @@ pub(super) fn service(at: &FieldPath<'_>, message: proto::Service) -> Option<Ser
     let key = at.parsed("key", &message.key, ServiceKey::parse);
     let vips = at.list("vips", message.vips, |at, bytes| address(at, &bytes));
     let ports = at.list("ports", message.ports, service_port);
+    features(at, message.features)?;
     Some(Service {
         key: key?,
         vips: vips?,
@@ -231,6 +234,7 @@ pub(super) fn backend(at: &FieldPath<'_>, message: proto::Backend) -> Option<Bac
     let tls = at.optional("tls", message.tls, backend_tls);
     check_tls(at, protocol, tls.as_ref());
     let proxy_protocol = at.optional("proxy_protocol", message.proxy_protocol, proxy_protocol);
+    features(at, message.features)?;
     Some(Backend {
         key: key?,
         hosts: hosts?,

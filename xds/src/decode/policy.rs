@@ -11,7 +11,7 @@ use super::networks::network_policy;
 use super::rate_limit::rate_limit;
 use super::tls::certificate;
 use super::value::{
-    at_most, choice, duration, feature, network, non_zero, object_name, positive_duration,
+    at_most, choice, duration, features, network, non_zero, object_name, positive_duration,
     set_text, status, timeout,
 };
 use crate::encode::ANY_NUMBER;
@@ -44,7 +44,7 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
     let networks = at.optional("networks", message.networks, network_policy);
     let rate_limit = at.optional("rate_limit", message.rate_limit, rate_limit);
     let hidden = at.list("hidden", message.hidden, source);
-    let features = at.list("features", message.features, feature);
+    let has_features = features(at, message.features);
     let client_certificate = at.optional(
         "client_certificate",
         message.client_certificate,
@@ -71,7 +71,7 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
         closes_connections: message.invalid_for_connections,
         hidden: hidden?,
     };
-    features?;
+    has_features?;
     Some(Policy {
         key: key?,
         target: target?,
@@ -109,11 +109,12 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
     let mut message = proto::Policy::default();
     let is_read = message.merge(bytes).is_ok();
     // What this version does not know may restrict access in a new way.
-    let mut features = message.features.iter();
+    let mut needed = message.features.iter();
     let is_known = is_read
         && message.encoded_len() >= bytes.len()
-        && features.all(|name| Feature::of_name(name).is_some());
+        && needed.all(|name| Feature::of_name(name).is_some());
     let is_restricting = message.invalid
+        || !message.features.is_empty()
         || message.jwt.is_some()
         || message.authorization.is_some()
         || message.networks.is_some()

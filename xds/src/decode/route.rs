@@ -8,7 +8,7 @@ use super::field_path::{FieldPath, Findings};
 use super::filter::filters;
 use super::matching::{http_match, path_match};
 use super::value::{
-    choice, duration, feature, header_name, hostname, number16, set_text, status, target, timeout,
+    choice, duration, features, header_name, hostname, number16, set_text, status, target, timeout,
 };
 use crate::model::{
     Attachment, Attachments, CookiePath, Filters, Hostname, HttpMatch, HttpRule, L4Backend, L4Rule,
@@ -29,7 +29,7 @@ pub(super) fn route(at: &FieldPath<'_>, message: proto::Route) -> Option<Route> 
         created(at, order, key.as_ref())
     });
     let rule = rule(at, message.rule);
-    at.list("features", message.features, feature)?;
+    features(at, message.features)?;
     Some(Route {
         key: key?,
         attachments: attachments?,

@@ -26,7 +26,11 @@ pub(super) fn choice<E: TryFrom<i32>, T>(
 }
 
 /// The name of a feature that a resource needs.
-pub(super) fn feature(at: &FieldPath<'_>, name: String) -> Option<Feature> {
+pub(super) fn features(at: &FieldPath<'_>, names: Vec<String>) -> Option<()> {
+    at.list("features", names, feature).map(drop)
+}
+
+fn feature(at: &FieldPath<'_>, name: String) -> Option<Feature> {
     Feature::of_name(&name).or_else(|| {
         at.problem(format!(
             "`{name}` is a feature that this version does not have, and without which it would not do what was \

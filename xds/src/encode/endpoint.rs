@@ -18,6 +18,7 @@ impl From<&Bind> for proto::Bind {
             port: bind.port.get().into(),
             transport: transport(bind.transport),
             gateway: Some((&bind.gateway).into()),
+            features: bind.needs().names(),
         }
     }
 }
@@ -48,6 +49,7 @@ impl From<&Listener> for proto::Listener {
             hostname: listener.hostname.as_ref().map(ToString::to_string),
             protocol: Some(protocol),
             external_auth: list(&listener.external_auth),
+            features: listener.needs().names(),
         }
     }
 }
@@ -58,6 +60,7 @@ impl From<&Service> for proto::Service {
             key: service.key.to_string(),
             vips: service.vips.iter().map(address).collect(),
             ports: list(&service.ports),
+            features: service.needs().names(),
         }
     }
 }
@@ -146,6 +149,7 @@ impl From<&Backend> for proto::Backend {
             protocol: backend_protocol(backend.protocol),
             tls: backend.tls.as_ref().map(Into::into),
             proxy_protocol: proxy_protocol.map(Into::into),
+            features: backend.needs().names(),
         }
     }
 }

@@ -6,15 +6,17 @@
 //! refuses every request of its target, and in the place of a rule one that responds with 500. A resource that
 //! needs an unknown feature nevertheless, because it was saved by a later release, is refused by its decoder.
 //!
-//! **A new field that protects** gets a row at the end of [`features!`], and a line in
-//! [`PolicySpec::needs`] or [`HttpRule::needs`], which name every field, so that none is forgotten. Nothing
-//! else depends on it: encoding, decoding and the controller read these two.
+//! **A new field that protects** gets a row at the end of [`features!`], and a line in the function of its type
+//! that [`Resource::needs`] calls. These name every field, so that none is forgotten. Nothing else depends on it:
+//! encoding, decoding and the controller read what a resource needs.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::{
-    FilterSet, Filters, HttpMatch, HttpRule, L4Rule, Policy, PolicySpec, Resource, Route,
-    RouteBackend, RouteRule,
+    AuthorizationPolicy, AuthorizationRule, Backend, Bind, Cors, ExternalAuth,
+    ExternalAuthProtocol, FilterSet, Filters, HttpMatch, HttpRule, JwtPolicy, JwtProvider, L4Rule,
+    Listener, Policy, PolicySpec, Resource, Route, RouteBackend, RouteRule, Service,
 };
 
 macro_rules! features {
@@ -48,7 +50,12 @@ features! {
     Networks "networks";
     /// Rate limits of a policy.
     RateLimit "rate-limit";
+    /// The clock skew of an issuer of tokens: before, it was [`FORMER_CLOCK_SKEW`] for all.
+    ClockSkew "clock-skew";
 }
+
+/// How long proxies without [`Feature::ClockSkew`] accept tokens after their expiry.
+const FORMER_CLOCK_SKEW: Duration = Duration::from_mins(1);
 
 impl Feature {
     /// The feature of this name.
@@ -83,7 +90,12 @@ impl Features {
     /// of a Gateway for each set that its proxies have.
     #[must_use]
     pub fn stated(names: &[String]) -> Self {
-        let all = Feature::ALL.iter().copied();
+        Self::stated_of(Feature::ALL, names)
+    }
+
+    /// The same for a release that has these features.
+    fn stated_of(all: &[Feature], names: &[String]) -> Self {
+        let all = all.iter().copied();
         let stated = all.take_while(|feature| names.iter().any(|name| name == feature.name()));
         stated.collect()
     }
@@ -140,7 +152,7 @@ impl PolicySpec {
     #[must_use]
     pub fn needs(&self) -> Features {
         // All fields, so that a new one cannot be forgotten. Those that do not restrict access need nothing, and
-        // `jwt`, `authorization` and `is_invalid` are enforced by every proxy there is.
+        // `is_invalid` is enforced by every proxy there is.
         let Self {
             access_log: _,
             limits: _,
@@ -150,8 +162,8 @@ impl PolicySpec {
             retry_budget: _,
             retry_constraint: _,
             ejection: _,
-            jwt: _,
-            authorization: _,
+            jwt,
+            authorization,
             networks,
             rate_limit,
             client_certificate: _,
@@ -159,12 +171,56 @@ impl PolicySpec {
             closes_connections,
             hidden: _,
         } = self;
+        let of_jwt = jwt.as_ref().map(of_jwt).unwrap_or_default();
+        let of_authorization = authorization.as_ref().map(of_authorization);
         // One row for each field that restricts access: `(Feature::Field, field.is_some())`.
         Features::in_use([
             (Feature::Networks, networks.is_some() || *closes_connections),
             (Feature::RateLimit, rate_limit.is_some()),
         ])
+            .with(of_jwt)
+            .with(of_authorization.unwrap_or_default())
     }
+}
+
+fn of_jwt(policy: &JwtPolicy) -> Features {
+    let JwtPolicy {
+        mode: _,
+        realm: _,
+        providers,
+    } = policy;
+    providers
+        .iter()
+        .map(of_provider)
+        .fold(Features::NONE, Features::with)
+}
+
+fn of_provider(provider: &JwtProvider) -> Features {
+    // Proxies without `expiry` need the claim of every token.
+    let JwtProvider {
+        name: _,
+        issuer: _,
+        audiences: _,
+        keys: _,
+        from: _,
+        forward: _,
+        claims_to_headers: _,
+        clock_skew,
+        expiry: _,
+    } = provider;
+    let is_shorter = clock_skew.is_some_and(|skew| skew < FORMER_CLOCK_SKEW);
+    // One row for each condition that not every proxy checks.
+    Features::in_use([(Feature::ClockSkew, is_shorter)])
+}
+
+fn of_authorization(policy: &AuthorizationPolicy) -> Features {
+    let AuthorizationPolicy { deny, allow } = policy;
+    let rules = deny.iter().chain(allow).map(|rule| {
+        let AuthorizationRule { name: _, when: _ } = rule;
+        // One row for each condition that not every proxy checks.
+        Features::in_use([])
+    });
+    rules.fold(Features::NONE, Features::with)
 }
 
 impl HttpRule {
@@ -216,11 +272,108 @@ fn of_filters(filters: &Filters) -> Features {
         redirect: _,
         rewrite: _,
         mirrors: _,
-        cors: _,
-        external_auth: _,
+        cors,
+        external_auth,
     } = &**filters;
+    let of_cors = cors.iter().map(of_cors);
+    let of_servers = external_auth.iter().map(of_external_auth);
     // One row for each filter that not every proxy applies.
+    let own = Features::in_use([]);
+    of_cors.chain(of_servers).fold(own, Features::with)
+}
+
+fn of_cors(cors: &Cors) -> Features {
+    let Cors {
+        allow_origins: _,
+        allow_credentials: _,
+        allow_methods: _,
+        allow_headers: _,
+        expose_headers: _,
+        max_age: _,
+    } = cors;
+    // One row for each setting that not every proxy applies.
     Features::in_use([])
+}
+
+fn of_external_auth(server: &ExternalAuth) -> Features {
+    let ExternalAuth {
+        target: _,
+        protocol,
+        body_bytes: _,
+    } = server;
+    match protocol {
+        ExternalAuthProtocol::Http {
+            path_prefix: _,
+            request_headers: _,
+            response_headers: _,
+        }
+        | ExternalAuthProtocol::Grpc { request_headers: _ } => {}
+    }
+    // One row for each setting that not every proxy applies.
+    Features::in_use([])
+}
+
+impl Bind {
+    /// The features without which a proxy would accept other connections.
+    #[must_use]
+    pub fn needs(&self) -> Features {
+        let Self {
+            key: _,
+            address: _,
+            port: _,
+            transport: _,
+            gateway: _,
+        } = self;
+        Features::in_use([])
+    }
+}
+
+impl Listener {
+    /// The features without which a proxy would accept requests or connections that it must refuse.
+    #[must_use]
+    pub fn needs(&self) -> Features {
+        let Self {
+            key: _,
+            bind: _,
+            gateway: _,
+            name: _,
+            hostname: _,
+            protocol: _,
+            external_auth,
+        } = self;
+        // One row for each field that restricts access.
+        let own = Features::in_use([]);
+        let of_servers = external_auth.iter().map(of_external_auth);
+        of_servers.fold(own, Features::with)
+    }
+}
+
+impl Service {
+    /// The features without which a proxy would send requests that it must not send.
+    #[must_use]
+    pub fn needs(&self) -> Features {
+        let Self {
+            key: _,
+            vips: _,
+            ports: _,
+        } = self;
+        Features::in_use([])
+    }
+}
+
+impl Backend {
+    /// The features without which a proxy would send requests that it must not send.
+    #[must_use]
+    pub fn needs(&self) -> Features {
+        let Self {
+            key: _,
+            hosts: _,
+            protocol: _,
+            tls: _,
+            proxy_protocol: _,
+        } = self;
+        Features::in_use([])
+    }
 }
 
 impl RouteRule {
@@ -247,29 +400,34 @@ impl Resource {
         match self {
             Self::Policy(policy) => policy.spec.needs(),
             Self::Route(route) => route.rule.needs(),
-            Self::Bind(_)
-            | Self::Listener(_)
-            | Self::Service(_)
-            | Self::Backend(_)
-            | Self::Workload(_) => Features::NONE,
+            Self::Bind(bind) => bind.needs(),
+            Self::Listener(listener) => listener.needs(),
+            Self::Service(service) => service.needs(),
+            Self::Backend(backend) => backend.needs(),
+            Self::Workload(_) => Features::NONE,
         }
     }
 
     /// What takes its place at a proxy with these features: itself, if it has what is needed, or else what
-    /// refuses the same requests.
+    /// refuses the same requests. `None` if the proxy must not have it at all.
     #[must_use]
-    pub fn enforceable_with(&self, features: Features) -> Self {
+    pub fn enforceable_with(&self, features: Features) -> Option<Self> {
         if features.contains_all(self.needs()) {
-            return self.clone();
+            return Some(self.clone());
         }
         match self {
-            Self::Policy(policy) => Self::from(Policy {
+            Self::Policy(policy) => Some(Self::from(Policy {
                 key: policy.key.clone(),
                 target: policy.target.clone(),
                 spec: policy.spec.refusing_all(),
-            }),
-            Self::Route(route) => Self::from(refusing_known(route, features)),
-            other => other.clone(),
+            })),
+            Self::Route(route) => Some(Self::from(refusing_known(route, features))),
+            // Their substitutes need nothing.
+            Self::Bind(_)
+            | Self::Listener(_)
+            | Self::Service(_)
+            | Self::Backend(_)
+            | Self::Workload(_) => None,
         }
     }
 }
@@ -296,27 +454,4 @@ fn refusing_known(route: &Route, features: Features) -> Route {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_feature_has_a_name_of_its_own() {
-        for feature in Feature::ALL {
-            assert_eq!(Feature::of_name(feature.name()), Some(*feature));
-        }
-        assert_eq!(Feature::of_name("of-a-later-release"), None);
-        assert!(Feature::ALL.len() < 32, "a set has a bit for each");
-    }
-
-    #[test]
-    fn stated_features_end_with_the_first_that_is_missing() {
-        let mut names = Features::all().names();
-        names.push("of-a-later-release".to_owned());
-        assert_eq!(Features::stated(&names), Features::all());
-        names.remove(0);
-        assert_eq!(Features::stated(&names), Features::NONE);
-        assert_eq!(Features::stated(&[]), Features::NONE);
-        assert!(Features::all().contains_all(Features::NONE));
-        assert!(!Features::NONE.contains_all(Features::all()));
-    }
-}
+mod tests;

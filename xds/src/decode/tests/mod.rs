@@ -1,5 +1,6 @@
 //! Invalid messages, and the exact problems reported.
 
+mod features;
 mod rate_limit;
 mod route;
 
@@ -7,7 +8,7 @@ use std::num::NonZeroU64;
 
 use prost::Message;
 
-use super::{resource, substitute};
+use super::resource;
 use crate::model::{AuthorizationPolicy, JwtMode, JwtSource, Kind, Policy, Resource};
 use crate::proto;
 
@@ -31,6 +32,7 @@ fn bind() -> proto::Bind {
         port: 80,
         transport: proto::Transport::Tcp.into(),
         gateway: Some(gateway()),
+        ..proto::Bind::default()
     }
 }
 
@@ -81,32 +83,6 @@ fn an_invalid_policy_denies_at_proxies_that_do_not_know_it() {
     assert_eq!(rules, Some(AuthorizationPolicy::deny_all()));
 }
 
-/// A configuration that a later version saved must not be applied without its restrictions.
-#[test]
-fn what_needs_an_unknown_feature_is_refused_and_refuses_requests() {
-    let mut message = policy();
-    message.features = vec!["of-a-later-release".to_owned()];
-    let bytes = message.encode_to_vec();
-    let [problem] = &problems(Kind::Policy, &message)[..] else {
-        panic!("one problem");
-    };
-    assert!(
-        problem.starts_with("features[0]: `of-a-later-release`"),
-        "{problem}"
-    );
-    let substitute = substitute(Kind::Policy, &message.key, &bytes);
-    let Some(Resource::Policy(substitute)) = substitute else {
-        panic!("{substitute:?}");
-    };
-    assert!(substitute.spec.is_invalid);
-
-    let mut message = route::base();
-    message.features = vec!["of-a-later-release".to_owned()];
-    assert_eq!(problems(Kind::Route, &message).len(), 1);
-    let bytes = message.encode_to_vec();
-    assert!(super::substitute(Kind::Route, &message.key, &bytes).is_some());
-}
-
 /// Proxies of earlier versions refuse a whole policy, and what it protects, for a limit of 0.
 #[test]
 fn no_limit_of_requests_is_a_number_for_proxies_that_refuse_0() {
@@ -146,6 +122,7 @@ fn all_problems_of_a_bind_are_reported_at_once() {
         port: 65_536,
         transport: 7,
         gateway: None,
+        ..proto::Bind::default()
     };
     assert_eq!(
         problems(Kind::Bind, &message),
@@ -182,6 +159,7 @@ fn invalid_listeners_are_rejected() {
         hostname: Some("A.example.com".to_owned()),
         protocol: None,
         external_auth: Vec::new(),
+        ..proto::Listener::default()
     };
     assert_eq!(
         problems(Kind::Listener, &message),
@@ -234,6 +212,7 @@ fn invalid_tls_listeners_are_rejected() {
             hostname: None,
             protocol: Some(protocol),
             external_auth: Vec::new(),
+            ..proto::Listener::default()
         };
         assert_eq!(problems(Kind::Listener, &message), expected);
     }
@@ -294,6 +273,7 @@ fn invalid_backend_tls_is_rejected() {
                 transport: proto::Transport::Tcp.into(),
                 tls,
             }],
+            ..proto::Service::default()
         };
         assert_eq!(problems(Kind::Service, &message), expected);
     }
@@ -359,6 +339,7 @@ fn invalid_services_and_workloads_are_rejected() {
             transport: 0,
             tls: None,
         }],
+        ..proto::Service::default()
     };
     assert_eq!(
         problems(Kind::Service, &service),
@@ -445,6 +426,7 @@ fn invalid_backends_are_rejected() {
             protocol: proto::BackendProtocol::Http.into(),
             tls: None,
             proxy_protocol: None,
+            ..proto::Backend::default()
         };
         assert_eq!(problems(Kind::Backend, &message), expected);
     }
@@ -509,6 +491,7 @@ fn a_long_list_of_problems_is_truncated_for_display() {
         key: "Service/app/shop".to_owned(),
         vips: vec![vec![1]; 20],
         ports: Vec::new(),
+        ..proto::Service::default()
     };
     let problems = resource(Kind::Service, &message.encode_to_vec()).expect_err("bad addresses");
     assert_eq!(problems.0.len(), 20);
