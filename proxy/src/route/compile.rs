@@ -178,6 +178,44 @@ impl<S: Source> RouterCompiler<S> {
         }
     }
 
+    /// Replaces a source by one of the same hosts, matches and rank: nothing is compiled again.
+    pub(crate) fn replace(&mut self, source: &S) {
+        for coverage in coverages(source.hostnames()) {
+            let number = self.numbers.get(&HostName::of(coverage)).copied();
+            let level = number.and_then(|number| Some((number, self.levels[number].as_mut()?)));
+            let Some((number, level)) = level else {
+                continue;
+            };
+            let list = match &source.matches().path {
+                PathMatch::Regex(_) => &mut level.regexes,
+                PathMatch::Prefix(path) if path.is_empty() => &mut level.root,
+                PathMatch::Prefix(path) | PathMatch::Exact(path) => {
+                    let part = part_of(path_hash(number, path), self.parts.len());
+                    let mut nodes = self.parts[part].nodes.iter_mut();
+                    let Some(node) = nodes.find(|node| node.is(number, path)) else {
+                        continue;
+                    };
+                    node.list(source)
+                }
+            };
+            if let Some(old) = list.iter_mut().find(|it| it.id() == source.id()) {
+                *old = source.clone();
+            }
+        }
+    }
+
+    /// The same for many: goes through all sources.
+    pub(crate) fn update(&mut self, update: impl Fn(&mut S)) {
+        for level in self.levels.iter_mut().flatten() {
+            level.root.iter_mut().for_each(&update);
+            level.regexes.iter_mut().for_each(&update);
+        }
+        for node in self.parts.iter_mut().flat_map(|it| &mut it.nodes) {
+            node.exact.iter_mut().for_each(&update);
+            node.prefix.iter_mut().for_each(&update);
+        }
+    }
+
     /// The index of a level, added if missing.
     fn level(&mut self, coverage: Coverage<'_>) -> usize {
         let name = HostName::of(coverage);

@@ -164,7 +164,7 @@ impl<S: Source> NewNode<S> {
         self.exact.is_empty() && self.prefix.is_empty()
     }
 
-    fn list(&mut self, source: &S) -> &mut Vec<S> {
+    pub(super) fn list(&mut self, source: &S) -> &mut Vec<S> {
         match &source.matches().path {
             PathMatch::Exact(_) => &mut self.exact,
             PathMatch::Prefix(_) | PathMatch::Regex(_) => &mut self.prefix,

@@ -1,10 +1,11 @@
 //! The parts that have to be compiled again after a change.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use xds::model::{
-    Attachment, BindKey, Listener, ListenerKey, Model, ObjectName, PolicyTarget, Resource, RouteKey,
+    Attachment, BindKey, Listener, ListenerKey, Model, ObjectName, PolicyTarget, Resource, Route,
+    RouteKey,
 };
 
 use super::index::Index;
@@ -17,8 +18,7 @@ pub(super) struct Dirty {
     pub(super) listeners: BTreeSet<ListenerKey>,
     /// Listeners that may have appeared or gone, or have other authorization servers.
     pub(super) changed_listeners: BTreeSet<ListenerKey>,
-    /// Rules, each at all of its listeners: those whose settings are equal share it.
-    pub(super) rules: BTreeSet<RouteKey>,
+    pub(super) rules: BTreeMap<RouteKey, DirtyRule>,
     /// Rules at listeners that they are no longer attached to.
     pub(super) detached: BTreeSet<(ListenerKey, RouteKey)>,
     pub(super) targets: BTreeSet<Arc<str>>,
@@ -28,11 +28,53 @@ pub(super) struct Dirty {
     pub(super) gateways: BTreeSet<ObjectName>,
 }
 
-/// Whether it is a listener that was changed, and whose rules are as before: another certificate, say.
+/// Where a rule has to be compiled again.
+#[derive(Debug, Default)]
+pub(super) struct DirtyRule {
+    pub(super) at: Affected,
+    /// Whether its resource is another one, also where it need not be compiled again.
+    pub(super) is_replaced: bool,
+}
+
+/// The listeners where a rule has to be compiled again.
+#[derive(Debug)]
+pub(super) enum Affected {
+    /// All of its listeners: those whose settings are equal share it.
+    All,
+    /// These. At the others it is as before.
+    Some(BTreeSet<ListenerKey>),
+}
+
+impl Default for Affected {
+    fn default() -> Self {
+        Self::Some(BTreeSet::new())
+    }
+}
+
+impl Affected {
+    pub(super) fn has(&self, listener: &ListenerKey) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(listeners) => listeners.contains(listener),
+        }
+    }
+
+    fn add(&mut self, listener: &ListenerKey) {
+        if let Self::Some(listeners) = self {
+            listeners.insert(listener.clone());
+        }
+    }
+}
+
+/// Whether it is a listener that was changed, and whose rules are as before: another certificate, say. Or a rule
+/// that has other listeners, and is as before where it stays.
 pub(super) fn stays_in_place(old: Option<&Resource>, new: Option<&Resource>) -> bool {
     match (old, new) {
         (Some(Resource::Listener(old)), Some(Resource::Listener(new))) => {
             (&old.bind, &old.gateway) == (&new.bind, &new.gateway)
+        }
+        (Some(Resource::Route(old)), Some(Resource::Route(new))) => {
+            (old.created, &old.rule) == (new.created, &new.rule)
         }
         _ => false,
     }
@@ -53,7 +95,7 @@ impl Dirty {
                 self.binds.insert(listener.bind.clone());
                 self.listener_with_rules(&listener.key, index);
             }
-            Resource::Route(route) => drop(self.rules.insert(route.key.clone())),
+            Resource::Route(route) => self.everywhere(&route.key),
             Resource::Service(service) => drop(self.targets.insert(service.key.to_shared())),
             Resource::Backend(backend) => drop(self.targets.insert(backend.key.to_shared())),
             Resource::Workload(workload) => {
@@ -81,6 +123,23 @@ impl Dirty {
         }
     }
 
+    /// Marks a rule that is as before at the listeners where it stays.
+    pub(super) fn reattach(&mut self, old: &Route, new: &Route) {
+        let dirty = self.rules.entry(new.key.clone()).or_default();
+        dirty.is_replaced = true;
+        for attachment in new.attachments.iter() {
+            let before = old.attachments.find(&attachment.listener);
+            if before.is_none_or(|(_, before)| before.hostnames != attachment.hostnames) {
+                dirty.at.add(&attachment.listener);
+            }
+        }
+    }
+
+    /// Marks a rule at all of its listeners.
+    fn everywhere(&mut self, rule: &RouteKey) {
+        self.rules.entry(rule.clone()).or_default().at = Affected::All;
+    }
+
     /// Marks a listener alone.
     pub(super) fn listener(&mut self, listener: &Listener) {
         self.binds.insert(listener.bind.clone());
@@ -92,8 +151,9 @@ impl Dirty {
             .extend(model.binds.values().map(|it| it.key.clone()));
         let listeners = model.listeners.values().map(|it| it.key.clone());
         self.changed_listeners.extend(listeners);
-        self.rules
-            .extend(model.routes.values().map(|it| it.key.clone()));
+        for route in model.routes.values() {
+            self.everywhere(&route.key);
+        }
         let services = model.services.values().map(|it| it.key.to_shared());
         self.targets.extend(services);
         let backends = model.backends.values().map(|it| it.key.to_shared());
@@ -102,7 +162,10 @@ impl Dirty {
 
     fn listener_with_rules(&mut self, listener: &ListenerKey, index: &Index) {
         self.changed_listeners.insert(listener.clone());
-        self.rules.extend(index.routes_of(listener).cloned());
+        for rule in index.routes_of(listener) {
+            let dirty = self.rules.entry(rule.clone()).or_default();
+            dirty.at.add(listener);
+        }
     }
 
     fn target(&mut self, target: &PolicyTarget, model: &Model, index: &Index) {
@@ -139,12 +202,14 @@ impl Dirty {
     fn routes_of(&mut self, object: &str, model: &Model) {
         let routes = model.routes.starting_at(object);
         let routes = routes.take_while(|route| route.key.as_str().starts_with(object));
-        self.rules.extend(routes.map(|route| route.key.clone()));
+        routes.for_each(|route| self.everywhere(&route.key));
     }
 
     /// A service or backend, and the routes and listeners that name it.
     pub(super) fn used(&mut self, target: Arc<str>, index: &Index) {
-        self.rules.extend(index.users_of(&target).cloned());
+        for rule in index.users_of(&target) {
+            self.everywhere(rule);
+        }
         let referrers = index.referrers_of(&target).cloned();
         self.changed_listeners.extend(referrers);
         self.targets.insert(target);

@@ -23,7 +23,8 @@ pub(super) struct Index {
 }
 
 impl Index {
-    pub(super) fn add(&mut self, resource: &Resource) {
+    /// Adds a resource, given its previous version, which was removed.
+    pub(super) fn add(&mut self, resource: &Resource, old: Option<&Resource>) {
         match resource {
             Resource::Listener(it) => {
                 add(&mut self.listeners, &it.bind, &it.key);
@@ -32,8 +33,8 @@ impl Index {
                 }
             }
             Resource::Route(it) => {
-                for attachment in it.attachments.iter() {
-                    add(&mut self.routes, &attachment.listener, &it.key);
+                for listener in listeners_without(it, old) {
+                    add(&mut self.routes, listener, &it.key);
                 }
                 for target in targets(it) {
                     add(&mut self.users, &target, &it.key);
@@ -51,7 +52,8 @@ impl Index {
         }
     }
 
-    pub(super) fn remove(&mut self, resource: &Resource) {
+    /// Removes a resource, given the version that replaces it.
+    pub(super) fn remove(&mut self, resource: &Resource, new: Option<&Resource>) {
         match resource {
             Resource::Listener(it) => {
                 remove(&mut self.listeners, &it.bind, &it.key);
@@ -60,8 +62,8 @@ impl Index {
                 }
             }
             Resource::Route(it) => {
-                for attachment in it.attachments.iter() {
-                    remove(&mut self.routes, &attachment.listener, &it.key);
+                for listener in listeners_without(it, new) {
+                    remove(&mut self.routes, listener, &it.key);
                 }
                 for target in targets(it) {
                     remove(&mut self.users, &target, &it.key);
@@ -119,6 +121,19 @@ impl Index {
             .into_iter()
             .flat_map(SmallMap::keys)
     }
+}
+
+/// The listeners of a rule that another version of it does not have: the others stay in the index.
+fn listeners_without<'a>(
+    route: &'a Route,
+    other: Option<&'a Resource>,
+) -> impl Iterator<Item = &'a ListenerKey> {
+    let others = match other {
+        Some(Resource::Route(other)) => Some(&other.attachments),
+        _ => None,
+    };
+    let listeners = route.attachments.iter().map(|it| &it.listener);
+    listeners.filter(move |it| others.is_none_or(|others| others.find(it).is_none()))
 }
 
 /// The keys of the services and backends that a route names.

@@ -1,6 +1,6 @@
 //! Listeners with their rules. Rules that did not change keep their numbers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use xds::model::{
@@ -14,14 +14,18 @@ use super::rule::{AnyRule, CompiledRule};
 use super::servers::Servers;
 use super::tls::TlsCompiler;
 use crate::config::{
-    Accepts, ChunkedEntries, L4Routes, Listener, ListenerSettings, PlacedRule, TrafficMode,
+    Accepts, ChunkedEntries, L4Routes, Listener, ListenerSettings, PlacedRule, Rule, TrafficMode,
 };
 use crate::names::Interned;
 use crate::route::{Router, RouterCompiler, Source};
 
 /// All listeners that are on a bind.
 #[derive(Debug, Default)]
-pub(super) struct Listeners(HashMap<ListenerKey, Unit>);
+pub(super) struct Listeners {
+    units: HashMap<ListenerKey, Unit>,
+    /// Those with rules whose resources were replaced without any effect on them.
+    unsettled: BTreeSet<ListenerKey>,
+}
 
 /// A compiled listener, and the state that incremental compilation keeps for it.
 #[derive(Debug, Default)]
@@ -37,6 +41,8 @@ struct Unit {
     compiled: Option<Arc<Listener>>,
     /// Authorization servers of the listener; `None` before they are compiled.
     servers: Option<Servers>,
+    /// Rules by number whose resources the router's compiler has to replace.
+    replaced: HashMap<u32, Placed>,
 }
 
 /// A rule with its number in the listener. There are many: its fields have no gaps.
@@ -135,12 +141,12 @@ impl Source for RouteMatch {
 impl Listeners {
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.units.is_empty() && self.unsettled.is_empty()
     }
 
     /// The listener of this key.
     pub(super) fn compiled(&self, key: &ListenerKey) -> Option<&Arc<Listener>> {
-        self.0.get(key)?.compiled.as_ref()
+        self.units.get(key)?.compiled.as_ref()
     }
 
     /// Replaces a rule, or removes it. Returns the previous one.
@@ -151,10 +157,35 @@ impl Listeners {
         rule: Option<(Interned, CompiledRule, Placed)>,
     ) -> Option<CompiledRule> {
         let unit = match &rule {
-            Some(_) => self.0.entry(listener.clone()).or_default(),
-            None => self.0.get_mut(listener)?,
+            Some(_) => self.units.entry(listener.clone()).or_default(),
+            None => self.units.get_mut(listener)?,
         };
         unit.set(key, rule)
+    }
+
+    /// The compiled rule of requests at a listener.
+    pub(super) fn rule(&self, listener: &ListenerKey, key: &RouteKey) -> Option<&Arc<Rule>> {
+        match &self.units.get(listener)?.rules.get(key)?.rule.rule {
+            AnyRule::Http(rule) => Some(rule),
+            AnyRule::L4(_) => None,
+        }
+    }
+
+    /// Replaces the resource of a rule that is as before at a listener, so that nothing keeps the previous one.
+    pub(super) fn keep(&mut self, listener: &ListenerKey, key: &RouteKey, placed: Placed) {
+        let unit = self.units.get_mut(listener);
+        if unit.is_some_and(|unit| unit.keep(key, placed)) && !self.unsettled.contains(listener) {
+            self.unsettled.insert(listener.clone());
+        }
+    }
+
+    /// Completes what [`Listeners::keep`] has begun.
+    pub(super) fn settle(&mut self) {
+        for listener in std::mem::take(&mut self.unsettled) {
+            if let Some(unit) = self.units.get_mut(&listener) {
+                unit.settle();
+            }
+        }
     }
 
     /// Sets the authorization servers of a listener. Returns the previous ones.
@@ -164,9 +195,9 @@ impl Listeners {
         servers: Option<Servers>,
     ) -> Option<Servers> {
         let Some(servers) = servers else {
-            return self.0.get_mut(listener)?.servers.take();
+            return self.units.get_mut(listener)?.servers.take();
         };
-        let unit = self.0.entry(listener.clone()).or_default();
+        let unit = self.units.entry(listener.clone()).or_default();
         unit.servers.replace(servers)
     }
 
@@ -176,7 +207,7 @@ impl Listeners {
         key: &ListenerKey,
         ids: &mut Ids,
     ) -> Vec<(RouteKey, CompiledRule)> {
-        let Some(unit) = self.0.remove(key) else {
+        let Some(unit) = self.units.remove(key) else {
             return Vec::new();
         };
         if unit.compiled.is_some() {
@@ -200,7 +231,7 @@ impl ListenerCompiler<'_> {
     pub(super) fn compile(&mut self, listener: &model::Listener) -> Arc<Listener> {
         let key = &listener.key;
         let settings = settings(listener, self.policies, self.options);
-        let unit = self.listeners.0.entry(key.clone()).or_default();
+        let unit = self.listeners.units.entry(key.clone()).or_default();
         let (router, l4) = unit.find_routing();
         let accepts = match &listener.protocol {
             ListenerProtocol::Https(server) | ListenerProtocol::Tls(server)
@@ -254,6 +285,32 @@ impl ListenerCompiler<'_> {
 }
 
 impl Unit {
+    /// Replaces the resource of a rule. Returns whether there is something to settle.
+    fn keep(&mut self, key: &RouteKey, placed: Placed) -> bool {
+        let Some(numbered) = self.rules.get_mut(key) else {
+            return false;
+        };
+        numbered.route = Arc::clone(&placed.route);
+        numbered.attachment = placed.attachment;
+        let number = numbered.number();
+        number.is_some_and(|number| self.replaced.insert(number, placed).is_none())
+    }
+
+    fn settle(&mut self) {
+        let replaced = std::mem::take(&mut self.replaced);
+        if replaced.len() > self.rules.len() / ALL_AT_ONCE {
+            return self.router.update(|source| {
+                if let Some(placed) = replaced.get(&source.number) {
+                    source.route = Arc::clone(&placed.route);
+                    source.attachment = placed.attachment;
+                }
+            });
+        }
+        for (number, placed) in &replaced {
+            RouteMatch::all(placed, *number).for_each(|it| self.router.replace(&it));
+        }
+    }
+
     /// Replaces a rule, or removes it. Returns the previous one.
     fn set(
         &mut self,
@@ -326,6 +383,9 @@ impl Unit {
         (Arc::clone(router), Arc::clone(l4))
     }
 }
+
+/// The part of a listener's rules from which on they are replaced by going through all.
+const ALL_AT_ONCE: usize = 8;
 
 /// The rules of connections: those chosen by server name go before those for all connections, and of
 /// equal ones the first by order.

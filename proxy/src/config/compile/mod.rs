@@ -120,20 +120,24 @@ impl Compiler {
             self.jwt.replace(old.as_ref(), new.as_ref());
             let stays = dirty::stays_in_place(old.as_ref(), new.as_ref());
             stays_in_place.push(stays);
-            if let Some(old) = old {
-                self.dirty.detach(&old, new.as_ref());
-                if !stays {
-                    self.dirty.mark(&old, &self.model, &self.index);
+            if let Some(old) = &old {
+                self.dirty.detach(old, new.as_ref());
+                match (old, new) {
+                    (Resource::Route(old), Some(Resource::Route(new))) if stays => {
+                        self.dirty.reattach(old, new);
+                    }
+                    _ if stays => {}
+                    _ => self.dirty.mark(old, &self.model, &self.index),
                 }
-                self.index.remove(&old);
-                if let Resource::Policy(policy) = &old {
+                self.index.remove(old, new.as_ref());
+                if let Resource::Policy(policy) = old {
                     self.policies.remove(policy);
                     self.rate_limits.replace(policy);
                 }
             }
             self.model.apply([(key.clone(), new.clone())]);
             if let Some(new) = new {
-                self.index.add(new);
+                self.index.add(new, old.as_ref());
                 if let Resource::Policy(policy) = new {
                     self.policies.add(policy);
                 }
@@ -143,6 +147,8 @@ impl Compiler {
         for ((_, new), stays) in changes.iter().zip(stays_in_place) {
             match new {
                 Some(Resource::Listener(listener)) if stays => self.dirty.listener(listener),
+                // Marked when its previous version was known.
+                Some(Resource::Route(_)) if stays => {}
                 Some(new) => self.dirty.mark(new, &self.model, &self.index),
                 None => {}
             }

@@ -8,7 +8,7 @@ use xds::fast_hash::FastHashMap;
 use xds::model::{self, Attachment, ListenerKey, Model, Route, RouteKey, RouteRule};
 
 use super::authorization::Authorizations;
-use super::dirty::Dirty;
+use super::dirty::{Affected, Dirty, DirtyRule};
 use super::ids::{Ids, PlacedKey};
 use super::jwt::Authenticators;
 use super::listener::{self, Listeners, Placed};
@@ -81,23 +81,34 @@ impl<'c> RulePlacer<'c> {
             }
             dirty.listeners.insert(listener);
         }
-        for key in std::mem::take(&mut dirty.rules) {
+        for (key, dirty_rule) in std::mem::take(&mut dirty.rules) {
             if let Some(route) = self.model.routes.get(&key) {
-                self.place(&key, route, &mut dirty.listeners);
+                self.place((&key, route), &dirty_rule, &mut dirty.listeners);
             }
         }
+        self.listeners.settle();
     }
 
-    /// Places a rule at all of its listeners.
+    /// Places a rule at the listeners where it has to be compiled again.
     fn place(
         &mut self,
-        key: &RouteKey,
-        route: &'c Arc<Route>,
+        (key, route): (&RouteKey, &'c Arc<Route>),
+        DirtyRule { at, is_replaced }: &DirtyRule,
         changed: &mut BTreeSet<ListenerKey>,
     ) {
         let mut variants = Vec::new();
         // The wire form has no more attachments.
         for (number, attachment) in (0..=u16::MAX).zip(route.attachments.iter()) {
+            if !at.has(&attachment.listener) {
+                if *is_replaced {
+                    let placed = Placed {
+                        route: Arc::clone(route),
+                        attachment: number,
+                    };
+                    self.listeners.keep(&attachment.listener, key, placed);
+                }
+                continue;
+            }
             let Some(found) = self.find(&attachment.listener) else {
                 continue;
             };
@@ -105,7 +116,7 @@ impl<'c> RulePlacer<'c> {
                 route: key.clone(),
                 listener: attachment.listener.clone(),
             });
-            let compiled = self.compile((id, route, attachment), found, &mut variants);
+            let compiled = self.compile((id, route, attachment), (found, at), &mut variants);
             let used = compiled.count_references(self.users);
             self.add_users(used, compiled.gateway());
             let placed = Placed {
@@ -129,10 +140,13 @@ impl<'c> RulePlacer<'c> {
     fn compile(
         &mut self,
         (id, route, attachment): (Interned, &'c Route, &Attachment),
-        ListenerInUse { listener, settings }: ListenerInUse<'c>,
+        (ListenerInUse { listener, settings }, affected): (ListenerInUse<'c>, &Affected),
         variants: &mut Vec<Variant<'c>>,
     ) -> CompiledRule {
         let (gateway, settings) = (&listener.gateway, self.policies.of_rule(route, settings));
+        if !variants.iter().any(|it| it.is_for(gateway, &settings)) {
+            variants.extend(self.compiled_before(route, affected, gateway, &settings));
+        }
         let mut compiler = RuleCompiler {
             policies: self.policies,
             targets: self.targets,
@@ -173,6 +187,32 @@ impl<'c> RulePlacer<'c> {
             }
         };
         CompiledRule::new(rule, gateway.clone())
+    }
+
+    /// A rule as it was compiled for a listener with the same settings, where it is as before.
+    fn compiled_before(
+        &mut self,
+        route: &Route,
+        affected: &Affected,
+        gateway: &'c model::ObjectName,
+        settings: &RequestSettings<'c>,
+    ) -> Option<Variant<'c>> {
+        if matches!(affected, Affected::All) {
+            return None;
+        }
+        let attachments = route.attachments.iter().map(|it| &it.listener);
+        let mut others = attachments.filter(|listener| !affected.has(listener));
+        others.find_map(|key| {
+            let found = self.find(key)?;
+            let others = self.policies.of_rule(route, found.settings);
+            let is_same = found.listener.gateway == *gateway && others.is_same(settings);
+            let rule = is_same.then(|| self.listeners.rule(key, &route.key))??;
+            Some(Variant {
+                gateway,
+                settings: others,
+                rule: Arc::clone(rule),
+            })
+        })
     }
 
     /// A listener that exists and has a bind.

@@ -4,6 +4,7 @@ mod incremental;
 mod l4;
 mod policies;
 mod sample;
+mod shared;
 
 use std::num::NonZeroU32;
 use std::time::Duration;

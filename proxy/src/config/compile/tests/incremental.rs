@@ -8,8 +8,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use xds::model::{
     self, BackendTls, BindKey, Certificate, Health, HostAddress, Hostname, Hosts, JwksLocation,
-    JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, Kind, L4Backend, L4Rule,
-    Listener, ListenerKey, Model, NetworkList, NetworkPolicy, ObjectName, PolicySpec, PolicyTarget,
+    JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, L4Backend, L4Rule, Listener,
+    ListenerKey, Model, NetworkList, NetworkPolicy, ObjectName, PolicySpec, PolicyTarget,
     PrivateKey, Resource, RouteRule, Target, Transport,
 };
 
@@ -20,12 +20,12 @@ use super::sample::{
 };
 use super::{Compiler, options};
 use crate::config::dns::Resolved;
-use crate::config::{Bind, PlacedRule, Snapshot};
+use crate::config::{Bind, Snapshot};
 
 const VARIANTS: u8 = 3;
 
 /// The resources of the models; each is present in one of its variants, or absent.
-const RESOURCES: [fn(u8) -> Resource; 21] = [
+const RESOURCES: [fn(u8) -> Resource; 22] = [
     |variant| bind(&gateway(), 80, variant),
     |variant| bind(&other_gateway(), 90, variant),
     |variant| listener("http", (variant > 0).then_some("a.test")).into(),
@@ -72,6 +72,24 @@ const RESOURCES: [fn(u8) -> Resource; 21] = [
             vec![second_key(), http, narrow_key()],
         ];
         on(&mut route, &listeners[usize::from(variant)]);
+        route.into()
+    },
+    // The same at the listeners where it stays, but for the hosts of one of them.
+    |variant| {
+        let mut route = route("shop", 2, "/two", vec![(target("web", 80), 1)]);
+        let http = listener("http", None).key;
+        let attachments = [
+            vec![
+                attachment(&http, &[]),
+                attachment(&narrow_key(), &["x.b.test"]),
+            ],
+            vec![
+                attachment(&http, &[]),
+                attachment(&narrow_key(), &["x.b.test", "b.test"]),
+            ],
+            vec![attachment(&second_key(), &[]), attachment(&http, &[])],
+        ];
+        route.attachments = attachments[usize::from(variant)].iter().cloned().collect();
         route.into()
     },
     |variant| {
@@ -196,7 +214,7 @@ fn bind(gateway: &ObjectName, port: u16, variant: u8) -> Resource {
     })
 }
 
-fn narrow_key() -> ListenerKey {
+pub(super) fn narrow_key() -> ListenerKey {
     listener("narrow", None).key
 }
 
@@ -220,7 +238,7 @@ fn second_listener(variant: u8) -> Listener {
     }
 }
 
-fn on(route: &mut model::Route, listeners: &[ListenerKey]) {
+pub(super) fn on(route: &mut model::Route, listeners: &[ListenerKey]) {
     let attachments = listeners.iter().map(|listener| attachment(listener, &[]));
     route.attachments = attachments.collect();
 }
@@ -240,7 +258,7 @@ fn certificate(variant: u8) -> Certificate {
     }
 }
 
-fn upstream(base: u32, variant: u8) -> PolicySpec {
+pub(super) fn upstream(base: u32, variant: u8) -> PolicySpec {
     let limits = limits(model::Limits {
         upstream_connections: (base + u32::from(variant)).try_into().ok(),
         ..model::Limits::default()
@@ -377,76 +395,4 @@ fn unchanged_parts_are_shared() {
     });
     let same: Vec<&str> = same.map(|(_, rule)| &*rule.name).collect();
     assert_eq!(same, ["HTTPRoute/app/else/0"]);
-}
-
-/// The compiled rule `shop` at listeners `http` and `narrow`.
-fn shop_at_both(snapshot: &Snapshot) -> [PlacedRule; 2] {
-    let bind = snapshot.bind(0).expect("a bind");
-    ["http", "narrow"].map(|name| {
-        let mut listeners = bind.listeners.iter();
-        let listener = listeners.find(|it| it.key.as_str().ends_with(name));
-        let mut rules = listener.expect("it is there").rules.entries();
-        let rule = rules.find(|(_, it)| &*it.name == "HTTPRoute/app/shop/0");
-        rule.expect("it is placed").1.clone()
-    })
-}
-
-#[test]
-fn listeners_with_equal_settings_share_a_rule_that_counts_at_each() {
-    let narrow = listener("narrow", Some("*.b.test"));
-    let mut model = super::model();
-    model.insert(narrow.clone().into());
-    let mut shop = route("shop", 0, "/", Vec::new());
-    on(&mut shop, &[listener("http", None).key, narrow_key()]);
-    model.insert(shop.into());
-    let (mut compiler, resolved) = (Compiler::default(), Resolved::default());
-    let mut compile = |model: &Model| {
-        let snapshot = compiler.compile(model, &resolved, &options());
-        let [one, other] = shop_at_both(&snapshot);
-        assert_ne!(one.id, other.id, "each listener has counters of its own");
-        (Arc::ptr_eq(&one.rule, &other.rule), [one.id, other.id])
-    };
-    let (is_shared, ids) = compile(&model);
-    assert!(is_shared);
-    let target = PolicyTarget::Listener(narrow_key());
-    let own = policy("own", target, upstream(30, 0));
-    model.insert(own.clone().into());
-    assert_eq!(compile(&model), (false, ids), "it has settings of its own");
-    model.remove(Kind::Policy, own.key.as_str());
-    assert_eq!(compile(&model), (true, ids));
-    model.insert(Resource::from(Listener {
-        name: "renamed".to_owned(),
-        ..narrow
-    }));
-    assert_eq!(compile(&model), (true, ids));
-}
-
-/// A controller that learns to send a rule once replaces one for each listener.
-#[test]
-fn a_rule_in_another_form_keeps_its_counters() {
-    let mut model = super::model();
-    model.insert(listener("narrow", Some("*.b.test")).into());
-    let mut shop = route("shop", 0, "/", Vec::new());
-    on(&mut shop, &[listener("http", None).key, narrow_key()]);
-    let mut former = model.clone();
-    for rule in shop.at_listeners() {
-        former.insert(Resource::from(model::Route {
-            key: rule.key(),
-            attachments: rule.attachment.clone().into(),
-            ..shop.clone()
-        }));
-    }
-    model.insert(shop.into());
-    let (mut compiler, resolved) = (Compiler::default(), Resolved::default());
-    let ids = |snapshot: &Snapshot| shop_at_both(snapshot).map(|it| it.id);
-    let before = ids(&compiler.compile(&former, &resolved, &options()));
-    let after = ids(&compiler.compile(&model, &resolved, &options()));
-    assert_eq!(before, after);
-    let rules = |model: &Model| {
-        let rules = model.rules_at_listeners();
-        rules
-            .map(|it| serde_json::to_value(it).expect("JSON"))
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(rules(&former), rules(&model), "and it is shown as before");
 }
