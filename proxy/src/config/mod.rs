@@ -35,7 +35,7 @@ pub use l4::{BindProtocol, L4Backend, L4Routes, L4Rule, TrafficMode};
 pub use snapshot::{
     Accepts, Address, BackendExtras, Bind, BindSettings, Cluster, ClusterIndex, Endpoint,
     InvalidPolicies, Listener, ListenerSettings, Picker, PlacedRule, Protection, Protocol,
-    RetryLimit, Rule, RuleBackend, RuleTimeouts, Sessions, Snapshot,
+    RetryLimit, Rule, RuleBackend, RuleCounts, RuleTimeouts, Sessions, Snapshot,
 };
 
 /// The pointer that every shard reads, and only the configuration thread writes.

@@ -41,6 +41,8 @@ pub struct Snapshot {
     pub clusters: Chunked<Cluster>,
     /// Endpoints of all clusters.
     pub endpoints: usize,
+    /// Its rules.
+    pub rules: RuleCounts,
     /// What traces hide of requests.
     pub credentials: Arc<Credentials>,
     /// Connections of one shard to all of them, at most.
@@ -49,6 +51,15 @@ pub struct Snapshot {
     pub rate_limits: Arc<[Arc<RuleCounter>]>,
     /// Where shards report what they hold of it.
     pub(crate) held: HeldQueue,
+}
+
+/// The rules of a configuration.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RuleCounts {
+    /// Rules of route objects. One counts once, however many resources it comes in.
+    pub rules: usize,
+    /// Listeners of rules: a rule at two listeners counts twice.
+    pub attachments: usize,
 }
 
 impl Snapshot {

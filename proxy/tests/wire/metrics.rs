@@ -281,6 +281,7 @@ on_both_drivers! {
         assert_sum(&metrics, "gateway_configuration_number", &[], 1.0);
         assert_sum(&metrics, "gateway_configuration_source_info", &["source=\"files\""], 1.0);
         assert_sum(&metrics, "gateway_configuration_resources", &["type=\"routes\""], 2.0);
+        assert_sum(&metrics, "gateway_configuration_attachments", &[], 2.0);
         assert_sum(&metrics, "gateway_configuration_resources", &["type=\"backends\""], 1.0);
         assert!(metrics.contains_key("gateway_configuration_age_seconds"));
         assert!(metrics.contains_key("gateway_configuration_problems"));

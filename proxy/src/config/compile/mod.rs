@@ -21,6 +21,7 @@ mod place;
 mod policy;
 mod rate_limit;
 mod rule;
+mod rule_counts;
 mod servers;
 mod targets;
 mod tls;
@@ -50,7 +51,7 @@ use self::targets::{ClusterUsers, TargetCluster, Targets};
 use self::tls::TlsCompiler;
 use super::dns::Resolved;
 use super::held::{Held, HeldQueue};
-use super::{Bind, Chunked, Cluster, ClusterIndex, Snapshot};
+use super::{Bind, Chunked, Cluster, ClusterIndex, RuleCounts, Snapshot};
 use crate::policy::jwt::FetchWaker;
 
 pub use self::jwt::RemoteKeys;
@@ -75,6 +76,7 @@ pub struct Compiler {
     /// Sums over all clusters.
     connections: u64,
     endpoints: usize,
+    rules: RuleCounts,
     ids: Ids,
     jwt: Authenticators,
     authorization: Authorizations,
@@ -118,6 +120,7 @@ impl Compiler {
         for (key, new) in changes {
             let old = self.model.resource(key.kind, &key.key);
             self.jwt.replace(old.as_ref(), new.as_ref());
+            self.rules.replace(old.as_ref(), new.as_ref(), &self.model);
             let stays = dirty::stays_in_place(old.as_ref(), new.as_ref());
             stays_in_place.push(stays);
             if let Some(old) = &old {
@@ -366,6 +369,7 @@ impl Compiler {
             binds,
             clusters: self.table.clone(),
             endpoints: self.endpoints,
+            rules: self.rules,
             credentials: Arc::clone(self.policies.credentials()),
             upstream_connections_per_shard: u32::try_from(self.connections).unwrap_or(u32::MAX),
             rate_limits: self.rate_limits.list(),
@@ -394,6 +398,7 @@ impl Compiler {
             && self.ids.is_empty()
             && self.rate_limits.is_empty()
             && (self.connections, self.endpoints) == (0, 0)
+            && self.rules == RuleCounts::default()
     }
 
     /// The key sets that the last configuration has to fetch.

@@ -2,7 +2,7 @@
 
 use admin::metrics::{Exposition, Labels};
 use admin_types::dump::SourceKind;
-use xds::model::{Kind, Listener, Model};
+use xds::model::{Kind, Listener};
 
 use super::Scrape;
 use super::names::Names;
@@ -37,16 +37,33 @@ impl Scrape<'_> {
             .number(&none, self.replaced as u64);
         let mut family = out.gauge(
             "configuration_resources",
-            "Loaded configuration objects by kind.",
+            "Loaded configuration objects by kind; of routes, their rules.",
         );
         for kind in Kind::ALL {
-            let count = count(self.model, kind) as u64;
+            let count = self.count(kind) as u64;
             family.number(&none.with("type", kind.category()), count);
         }
+        let help = "Listeners of the rules of routes: a rule at two listeners counts twice.";
+        out.gauge("configuration_attachments", help)
+            .number(&none, self.snapshot.rules.attachments as u64);
         self.binds(names, out);
         self.certificates(out);
         self.keys(out);
         self.controller(out);
+    }
+
+    fn count(&self, kind: Kind) -> usize {
+        let model = self.model;
+        match kind {
+            Kind::Bind => model.binds.len(),
+            Kind::Listener => model.listeners.len(),
+            // Whether a controller sends a rule once, or for each listener.
+            Kind::Route => self.snapshot.rules.rules,
+            Kind::Backend => model.backends.len(),
+            Kind::Workload => model.workloads.len(),
+            Kind::Service => model.services.len(),
+            Kind::Policy => model.policies.len(),
+        }
     }
 
     fn binds(&self, names: &Names<'_>, out: &mut Exposition) {
@@ -134,16 +151,4 @@ fn first_expiry(listener: &Listener) -> Option<u64> {
     let first = own.filter_map(translate::expiry::of).min()?;
     // An expiry before 1970 is long past.
     Some(u64::try_from(first.as_second()).unwrap_or_default())
-}
-
-fn count(model: &Model, kind: Kind) -> usize {
-    match kind {
-        Kind::Bind => model.binds.len(),
-        Kind::Listener => model.listeners.len(),
-        Kind::Route => model.routes.len(),
-        Kind::Backend => model.backends.len(),
-        Kind::Workload => model.workloads.len(),
-        Kind::Service => model.services.len(),
-        Kind::Policy => model.policies.len(),
-    }
 }

@@ -8,7 +8,7 @@ use super::incremental::{narrow_key, on, upstream};
 use super::sample::{attachment, listener, policy, route};
 use super::{Compiler, options, rule};
 use crate::config::dns::Resolved;
-use crate::config::{self, PlacedRule, Snapshot};
+use crate::config::{self, PlacedRule, RuleCounts, Snapshot};
 
 /// The compiled rule `shop` at listeners `http` and `narrow`.
 fn shop_at_both(snapshot: &Snapshot) -> [PlacedRule; 2] {
@@ -73,6 +73,11 @@ fn a_rule_in_another_form_keeps_its_counters() {
     let before = compiler.compile(&former, &resolved, &options());
     let after = compiler.compile(&model, &resolved, &options());
     assert_eq!(ids(&before), ids(&after));
+    let counts = RuleCounts {
+        rules: 1,
+        attachments: 2,
+    };
+    assert_eq!((before.rules, after.rules), (counts, counts));
     let rules = |model: &Model| {
         let rules = model.rules_at_listeners();
         rules
@@ -233,7 +238,8 @@ fn rules_of_both_forms_serve_at_one_listener() {
         ..shared
     };
     model.insert(both.clone().into());
-    drop(compiler.compile(&model, &resolved, &options()));
+    let snapshot = compiler.compile(&model, &resolved, &options());
+    assert_eq!(snapshot.rules.rules, 2);
     model.remove(Kind::Route, both.key.as_str());
     let snapshot = compiler.compile(&model, &resolved, &options());
     assert_eq!(names(&snapshot), expected);

@@ -51,6 +51,7 @@ pub(super) fn describe(snapshot: &Snapshot, compiler: &Compiler) -> String {
     );
     let endpoints = clusters.iter().map(|it| it.endpoints.len());
     assert_eq!(snapshot.endpoints, endpoints.sum::<usize>());
+    line(&mut text, format_args!("{:?}", snapshot.rules));
     let mut keys: Vec<String> = compiler
         .remote_keys()
         .iter()
