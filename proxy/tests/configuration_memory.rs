@@ -24,7 +24,7 @@ use translate::admit::{Configuration, Listed, Source, UnknownFields};
 use translate::{Event, Options, Translator};
 use xds::delta::{Client, Encoded};
 use xds::discovery::{self, Any, DeltaDiscoveryResponse};
-use xds::model::{Kind, Resource};
+use xds::model::{Kind, Resource, Route};
 use xds::{decode, encode};
 
 const FILES: usize = 50;
@@ -235,6 +235,119 @@ fn a_received_route_uses_little_memory() {
         assert!(bytes <= bar, "{holder}: {bytes} bytes a route, bar {bar}");
     }
 }
+
+/// The rules of routes at a Gateway with many listeners: what they take on the wire, and in a proxy beyond the
+/// listeners. In the form of the release before, a rule is a resource for each listener.
+#[test]
+fn a_rule_at_many_listeners_uses_memory_once() {
+    let _alone = ALONE.lock();
+    let resources = resources_at_many_listeners();
+    let (mut former, mut listeners) = (Vec::new(), Vec::new());
+    for resource in &resources {
+        match resource {
+            Resource::Route(route) => former.extend(route.at_listeners().map(|at| {
+                Resource::from(Route {
+                    key: at.key(),
+                    attachments: at.attachment.clone().into(),
+                    ..Route::clone(route)
+                })
+            })),
+            other => listeners.push(other.clone()),
+        }
+    }
+    former.extend(listeners.iter().cloned());
+    let [(none, without), (count, current), (former_count, before)] =
+        [&listeners, &resources, &former].map(|it| held_by_proxy(it));
+    assert_eq!(none, 0);
+    let placed = SHARED_RULES * LISTENERS;
+    assert_eq!((count, former_count), (SHARED_RULES, placed));
+    for (form, rules, measured) in [("once", count, current), ("each", former_count, before)] {
+        let bytes = measured.wire - without.wire;
+        let held = measured.held - without.held;
+        println!("rules {form}: {rules} of {bytes} bytes, {held} bytes in a proxy");
+    }
+    let held = (current.held - without.held) / placed;
+    println!("{held} bytes in a proxy for a rule at a listener");
+    assert!(held <= 420, "{held} bytes for a rule at a listener");
+    assert!(
+        current.wire * 8 < before.wire,
+        "{} bytes on the wire",
+        current.wire
+    );
+    assert!(
+        current.held * 3 < before.held,
+        "{} of {} bytes",
+        current.held,
+        before.held
+    );
+}
+
+/// What a proxy holds of resources, and their bytes on the wire.
+#[derive(Clone, Copy)]
+struct Measured {
+    wire: usize,
+    held: usize,
+}
+
+/// Receives resources as one batch. Returns the number of rules.
+fn held_by_proxy(resources: &[Resource]) -> (usize, Measured) {
+    let mut wire = 0;
+    let responses = Kind::ALL.map(|kind| {
+        let of_kind = resources.iter().filter(|it| it.kind() == kind);
+        let of_kind: Vec<Resource> = of_kind.cloned().collect();
+        let response = response(kind, &of_kind);
+        wire += response.len();
+        response
+    });
+    let before = live();
+    let held = HeldOfController::receive(&responses);
+    let rules = held.compiler.model().routes.len();
+    let measured = Measured {
+        wire,
+        held: live() - before,
+    };
+    drop(held);
+    (rules, measured)
+}
+
+/// Routes with 16 rules each at a Gateway with 64 listeners.
+fn resources_at_many_listeners() -> Vec<Resource> {
+    let listeners = (0..LISTENERS).map(|number| {
+        let port = 8_000 + number;
+        format!("    - {{name: listener-{number}, port: {port}, protocol: HTTP}}\n")
+    });
+    let gateway = format!(
+        "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: web}}\nspec:\n  \
+         gatewayClassName: gateway\n  listeners:\n{}",
+        listeners.collect::<String>()
+    );
+    let routes = (0..SHARED_RULES / 16).map(|number| {
+        let rules = (0..16).map(|rule| {
+            format!(
+                "    - {{matches: [{{path: {{value: /{number}/{rule}}}}}], backendRefs: [{{name: shop, port: 80}}]}}\n"
+            )
+        });
+        format!(
+            "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: route-{number}}}\n\
+             spec:\n  parentRefs: [{{name: web}}]\n  rules:\n{}",
+            rules.collect::<String>()
+        )
+    });
+    let mut configuration = Configuration::new(UnknownFields::Refuse);
+    let sources = [
+        Source::new("gateway.yaml", gateway),
+        Source::new("routes.yaml", routes.collect::<String>()),
+    ];
+    let mut events = configuration.reload(&sources).events;
+    events.push(Event::Start);
+    let mut translator = Translator::new(Options::machine());
+    let changes = translator.apply(events, Timestamp::UNIX_EPOCH).resources;
+    changes.into_iter().filter_map(|change| change.1).collect()
+}
+
+const LISTENERS: usize = 64;
+/// A tenth of what the budgets test of `translate` has: it takes a tenth of the time.
+const SHARED_RULES: usize = 26 * 16;
 
 /// A response for each route and kind, as a controller sends them when routes are created one by one.
 fn responses() -> Vec<Vec<u8>> {

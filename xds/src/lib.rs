@@ -11,6 +11,7 @@ pub mod delta;
 pub mod discovery;
 pub mod encode;
 pub mod fast_hash;
+mod limits;
 pub mod model;
 mod proto;
 pub mod secret;

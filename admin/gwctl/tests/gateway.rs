@@ -206,7 +206,7 @@ fn each_command_shows_the_loaded_configuration() {
         ("tasks -n default", "shard 1"),
         ("memory gtw/edge", "heap profile  sampling"),
         ("version", "configuration  1"),
-        ("check FILE", "2 listeners and 6 rules would be served"),
+        ("check FILE", "2 listeners and 3 rules would be served"),
     ] {
         let text = gateway.stdout(line);
         assert!(text.contains(expected), "{line}: {text}");

@@ -85,7 +85,7 @@ mod tests {
         let mut ports = Ports::default();
         let route = ResourceKey {
             kind: Kind::Route,
-            key: "HTTPRoute/a/b/0/Gateway/infra/edge/web".into(),
+            key: "HTTPRoute/a/b/0/infra/edge".into(),
         };
         let change = |joined, left| BTreeMap::from([(edge.clone(), ViewChange { joined, left })]);
         assert_eq!(ports.take(&change(vec![route], Vec::new())), []);

@@ -197,7 +197,7 @@ mod tests {
             ),
             (
                 Kind::Route,
-                "HTTPRoute/app/shop/3/Gateway/infra/edge/web",
+                "HTTPRoute/app/shop/3/infra/edge",
                 "HTTPRoute app/shop",
             ),
             (

@@ -90,7 +90,6 @@ impl Oversized {
     }
 }
 
-/// A proxy receives a copy of a rule for each listener.
 fn limit() -> u64 {
     Budget::ResourceBytes.definition().default
 }

@@ -31,6 +31,10 @@ impl Observer for Reporter {
     fn too_large(&self, _: &ObjectName) {
         self.measures.too_large();
     }
+
+    fn outdated(&self, _: &ObjectName) {
+        self.measures.outdated();
+    }
 }
 
 impl Reporter {

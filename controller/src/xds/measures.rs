@@ -16,6 +16,7 @@ pub(super) struct Measures {
     bytes: ByType,
     refused: ByType,
     too_large: Counter,
+    outdated: Counter,
     acknowledgement: Histogram,
 }
 
@@ -30,6 +31,7 @@ impl Measures {
             bytes: Family::default(),
             refused: Family::default(),
             too_large: Counter::default(),
+            outdated: Counter::default(),
             // From 1 ms to 32 s.
             acknowledgement: Histogram::new(exponential_buckets(0.001, 2.0, 16)),
         };
@@ -52,6 +54,9 @@ impl Measures {
             registry.register("xds_refused_resources", help, own.refused.clone());
             let help = "Streams that ended because requests of the proxy were too large";
             registry.register("xds_too_large_requests", help, own.too_large.clone());
+            let help = "Streams that ended because a Gateway has too many rules for its proxies, which are of the \
+                        release before";
+            registry.register("xds_outdated_proxies", help, own.outdated.clone());
             let help = "Time from starting to send a batch to each acknowledgement of a proxy";
             let measure = own.acknowledgement.clone();
             registry.register("xds_acknowledgement_seconds", help, measure);
@@ -62,6 +67,11 @@ impl Measures {
     /// A stream ended because its requests are too large.
     pub(super) fn too_large(&self) {
         self.too_large.inc();
+    }
+
+    /// A stream ended because its proxy is too old for its Gateway.
+    pub(super) fn outdated(&self) {
+        self.outdated.inc();
     }
 
     pub(super) fn observe(&self, event: &Event<'_>) {
@@ -105,7 +115,10 @@ mod tests {
         let metrics = Metrics::default();
         drop(Measures::register(&metrics));
         let text = metrics.text();
-        assert!(text.contains("gateway_controller_xds_too_large_requests_total 0\n"));
+        for name in ["too_large_requests", "outdated_proxies"] {
+            let line = format!("gateway_controller_xds_{name}_total 0\n");
+            assert!(text.contains(&line), "{line}: {text}");
+        }
         for name in ["responses", "response_bytes", "refused_resources"] {
             for kind in Kind::ALL.map(Kind::as_str) {
                 let line = format!("gateway_controller_xds_{name}_total{{type=\"{kind}\"}} 0\n");

@@ -17,7 +17,7 @@ use translate::Options;
 use translate::status::Status;
 use xds::delta::{Client, Outgoing, Poll, ProxySession, Views};
 use xds::discovery::DeltaDiscoveryResponse;
-use xds::model::{Model, ObjectName};
+use xds::model::{Features, Model, ObjectName};
 
 use crate::cluster::Cluster;
 use crate::objects::{self, Outcome, class, from_scratch};
@@ -120,7 +120,7 @@ impl Reader {
 
 /// The resources that a newly connected proxy of a Gateway receives.
 fn model(views: &mut Views, gateway: &ObjectName) -> Model {
-    let mut session = ProxySession::begin(views, gateway.clone());
+    let mut session = ProxySession::begin(views, gateway.clone(), Features::all());
     let mut client = Client::new("test".to_owned());
     for request in client.connect() {
         session
@@ -128,8 +128,8 @@ fn model(views: &mut Views, gateway: &ObjectName) -> Model {
             .expect("a known type");
     }
     let mut model = Model::default();
-    if let Poll::Send(responses) = session.poll(views, Instant::now()) {
-        for Outgoing { body, tail, .. } in responses {
+    if let Poll::Send(unsent) = session.poll(views, Instant::now()) {
+        for Outgoing { body, tail, .. } in session.send(unsent) {
             let received = client.receive(decode(&body, &tail)).expect("a part");
             if let Some(received) = received {
                 assert_eq!(received.refused, []);

@@ -6,6 +6,7 @@
 //! of budgets in `k8s/OPERATING.md` has the same rows, which a test compares.
 
 mod limits;
+mod usage;
 
 use std::fmt;
 
@@ -14,6 +15,7 @@ use xds::model::{Pattern, PatternBudget};
 use crate::reason::Reason;
 
 pub use self::limits::Limits;
+pub(crate) use self::usage::Use;
 
 /// The definition of a budget.
 #[derive(Debug)]
@@ -77,26 +79,25 @@ budgets! {
         condition: "route `Accepted=False`; its requests get status 500",
         reason: Some(Reason::UnsupportedValue),
         raised_by: "nobody",
-        why: "each is a resource of its own at every proxy; a route has up to 16 rules, and a Gateway 64 \
-              listeners of its own",
+        why: "a proxy finds each at each listener by an index of its own; a route has up to 16 rules, and a Gateway \
+              64 listeners of its own",
     };
-    /// Bytes of a route in wire form, times its listeners.
+    /// Bytes of a route in wire form, once for each Gateway.
     RouteBytes = Definition {
         name: "route_bytes",
-        counts: "bytes of a route's rules times its listeners",
+        counts: "bytes of a route's rules with the names of their listeners, once for each Gateway",
         unit: Unit::Bytes,
         default: 4 * MIB,
         cap: 4 * MIB,
         condition: "route `Accepted=False`; its requests get status 500",
         reason: Some(Reason::RouteTooLarge),
         raised_by: "nobody",
-        why: "a proxy gets the rules once for each listener, and takes about twice as much memory: a route of \
-              64 KiB at 64 listeners",
+        why: "a proxy takes about twice as much memory; an object has at most 1.5 MiB in etcd",
     };
-    /// Rules at listeners of all routes of a Gateway.
+    /// Rules of all routes of a Gateway.
     ViewResources = Definition {
         name: "gateway_rules",
-        counts: "rules of all routes of a Gateway times their listeners",
+        counts: "rules of all routes of a Gateway",
         unit: Unit::Count,
         default: 131_072,
         cap: 131_072,
@@ -108,7 +109,7 @@ budgets! {
     /// Bytes of all routes of a Gateway in wire form.
     ViewBytes = Definition {
         name: "gateway_bytes",
-        counts: "bytes of the rules of all routes of a Gateway times their listeners",
+        counts: "bytes of the rules of all routes of a Gateway with the names of their listeners",
         unit: Unit::Bytes,
         default: 64 * MIB,
         cap: 64 * MIB,
@@ -128,6 +129,19 @@ budgets! {
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "half of what the controller accepts of a proxy: one that reports more could not reconnect",
+    };
+    /// Matches of the rules of all routes of a Gateway, each at each host of each of its listeners.
+    ViewAttachments = Definition {
+        name: "gateway_attachments",
+        counts: "matches of the rules of all routes of a Gateway, at each of their hosts at each of their listeners",
+        unit: Unit::Count,
+        default: 524_288,
+        cap: 524_288,
+        condition: "newest routes `Accepted=False`; their requests get status 500",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "500 routes with 16 rules of one match at 64 listeners; a proxy has an index of the matches of each \
+              listener, which takes some 300 bytes for each",
     };
     /// TrafficPolicies of a Gateway, each at each of its targets.
     GatewayPolicies = Definition {
@@ -446,28 +460,6 @@ impl Unit {
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.definition().name)
-    }
-}
-
-/// What an object uses of a budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Use {
-    pub(crate) used: u64,
-    pub(crate) limit: u64,
-    /// Number of objects that are refused for it.
-    pub(crate) refused: u32,
-}
-
-impl Use {
-    /// The use of an object of its own budget. `None` below half of the limit: most objects are far
-    /// below, and keeping them all would cost memory for nothing.
-    pub(crate) fn of_object(used: u64, limit: u64) -> Option<Self> {
-        let is_refused = used > limit;
-        (used > limit / 2).then_some(Self {
-            used,
-            limit,
-            refused: u32::from(is_refused),
-        })
     }
 }
 

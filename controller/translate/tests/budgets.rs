@@ -15,7 +15,8 @@ use translate::budgets::{Budget, Limits};
 use translate::status::Status;
 use translate::{Delta, Event, Object, Options, Translator};
 use xds::delta::{Client, Version};
-use xds::model::{JwtSource, Kind, Policy, Resource, RouteRule};
+use xds::encode;
+use xds::model::{JwtSource, Kind, Policy, Resource};
 
 #[test]
 fn the_guide_lists_every_budget_with_its_limit() {
@@ -37,11 +38,50 @@ fn the_guide_lists_every_budget_with_its_limit() {
     assert_eq!(rows, expected, "UPDATE_GOLDEN=1 writes the table");
 }
 
-/// 260 routes with 16 rules each at a Gateway with 64 listeners, 266 240 rules in all: a proxy that held them
-/// could not reconnect, since it reports each.
+/// 260 routes with 16 rules each at a Gateway with 64 listeners, 266 240 rules at listeners: as many resources
+/// made it impossible for a proxy to reconnect, since it reports each.
+#[test]
+fn rules_count_once_for_all_listeners_of_a_gateway() {
+    let mut translator = Translator::new(Options::cluster());
+    let mut batch = vec![Event::Upsert(gateway(64))];
+    batch.extend((0..260).map(|number| Event::Upsert(route(number, 16))));
+    batch.push(Event::Start);
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    assert_eq!(Refused::of(&delta).0.len(), 0);
+    let rules = delta.resources.iter().filter_map(|(_, it)| match it {
+        Some(rule @ Resource::Route(_)) => Some(encode::resource(rule).len()),
+        _ => None,
+    });
+    let (count, bytes) = rules.fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));
+    assert_eq!(count, 260 * 16);
+    assert!(bytes < 5 << 20, "{bytes}");
+    let largest = first_requests(&delta).into_iter().max().expect("a request");
+    assert!(largest < 400 << 10, "{largest}");
+    // What is reckoned is about what is sent.
+    let uses = translator.take_budget_changes();
+    let bytes = f64::from(u32::try_from(bytes).expect("few"));
+    for (budget, expected) in [
+        (Budget::ViewResources, f64::from(count) / 131_072.0),
+        (Budget::ViewBytes, bytes / f64::from(64 << 20)),
+        (Budget::ViewAttachments, f64::from(count * 64) / 524_288.0),
+    ] {
+        let used = uses.iter().find(|((it, _), _)| *it == budget);
+        let share = used.and_then(|(_, used)| *used).expect("it is used").share;
+        assert!(
+            (share / expected - 1.0).abs() < 0.1,
+            "{budget}: {share}, {expected}"
+        );
+    }
+}
+
+/// Half as many as in the test above.
 #[test]
 fn routes_beyond_the_budget_of_a_gateway_are_refused_and_its_proxies_can_reconnect() {
-    let mut translator = Translator::new(Options::cluster());
+    let options = Options {
+        budgets: Limits::default().with(Budget::ViewAttachments, 135_000),
+        ..Options::cluster()
+    };
+    let mut translator = Translator::new(options);
     let mut batch = vec![Event::Upsert(gateway(64))];
     let routes = (0..260).map(|number| route(number, 16));
     batch.extend(routes.map(Event::Upsert));
@@ -49,7 +89,7 @@ fn routes_beyond_the_budget_of_a_gateway_are_refused_and_its_proxies_can_reconne
     let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
     let refused = Refused::of(&delta);
     let admitted = 260 - refused.0.len();
-    assert!((100..130).contains(&admitted), "{admitted}");
+    assert!((120..135).contains(&admitted), "{admitted}");
     // The newest.
     let names: BTreeSet<String> = (admitted..260)
         .map(|number| format!("route-{number:03}"))
@@ -59,17 +99,50 @@ fn routes_beyond_the_budget_of_a_gateway_are_refused_and_its_proxies_can_reconne
         .resources
         .iter()
         .filter(|(key, _)| key.kind == Kind::Route);
-    // The requests of the others are rejected: by one rule at each listener.
-    let closing = (260 - admitted) * 64;
-    assert_eq!(routes.count(), admitted * 16 * 64 + closing);
+    // The requests of the others are rejected, each route by one rule.
+    let closing = 260 - admitted;
+    assert_eq!(routes.count(), admitted * 16 + closing);
     let largest = first_requests(&delta).into_iter().max().expect("a request");
-    assert!(largest < 9 << 20, "{largest}");
+    assert!(largest < 400 << 10, "{largest}");
     let uses = translator.take_budget_changes();
     let refused: u64 = uses
         .iter()
         .filter_map(|(_, used)| Some(used.as_ref()?.refused))
         .sum();
     assert_eq!(refused, 260 - admitted as u64);
+}
+
+/// A proxy's index of a listener has an entry for each match at each host.
+#[test]
+fn matches_count_at_each_host_of_each_listener() {
+    let value = json!({
+        "metadata": {"namespace": "app", "name": "shop"},
+        "spec": {
+            "parentRefs": [{"namespace": "infra", "name": "edge"}],
+            "hostnames": ["a.example.com", "b.example.com", "c.example.com", "d.example.com"],
+            "rules": [
+                {"matches": [{"path": {"value": "/a"}}, {"path": {"value": "/b"}}]},
+                {"matches": [{"path": {"value": "/c"}}]},
+            ],
+        },
+    });
+    let route = admitted(GATEWAY_API, "HTTPRoute", value);
+    // Three matches at four hosts of two listeners.
+    for (limit, is_refused) in [(24, false), (23, true)] {
+        let options = Options {
+            budgets: Limits::default().with(Budget::ViewAttachments, limit),
+            ..Options::cluster()
+        };
+        let mut translator = Translator::new(options);
+        let batch = vec![
+            Event::Upsert(gateway(2)),
+            Event::Upsert(route.clone()),
+            Event::Start,
+        ];
+        let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+        let refused = Refused::of(&delta).names("GatewayFull");
+        assert_eq!(refused.contains("shop"), is_refused, "{limit}");
+    }
 }
 
 /// Bytes of the requests that a proxy begins a stream with once it holds everything.
@@ -118,18 +191,19 @@ fn a_route_whose_rules_take_too_many_bytes_at_its_listeners_is_refused() {
         BTreeSet::from(["route-001".to_owned()])
     );
     assert_eq!(refused.0.len(), 1);
-    let of_refused: Vec<&RouteRule> = { delta.resources.iter() }
+    let mut of_refused = delta
+        .resources
+        .iter()
         .filter_map(|(key, resource)| match resource {
-            Some(Resource::Route(route)) if key.key.contains("/route-001/") => Some(&route.rule),
+            Some(Resource::Route(route)) if key.key.contains("/route-001/") => Some(route),
             _ => None,
-        })
-        .collect();
-    assert_eq!(of_refused.len(), 64, "it is closed at each listener");
-    for rule in of_refused {
-        let rule = rule.http().expect("a rule of HTTP");
-        assert!(rule.backends.is_empty(), "{rule:?}");
-        assert_eq!(rule.matches.len(), 16, "what its rules match: {rule:?}");
-    }
+        });
+    let closing = of_refused.next().expect("it is closed");
+    assert!(of_refused.next().is_none(), "by one rule");
+    assert_eq!(closing.attachments.len(), 64, "at each listener");
+    let rule = closing.rule.http().expect("a rule of HTTP");
+    assert!(rule.backends.is_empty(), "{rule:?}");
+    assert_eq!(rule.matches.len(), 16, "what its rules match: {rule:?}");
 }
 
 /// Proxies would not get the policy, and its target would be open.

@@ -118,7 +118,7 @@ fn session_persistence_applies_to_the_gateways_that_a_policys_status_lists() {
     let mut model = Model::default();
     model.apply(delta.resources);
     let has_session = |model: &Model, gateway: &str| {
-        let rule = format!("HTTPRoute/default/web/1/Gateway/default/{gateway}/http");
+        let rule = format!("HTTPRoute/default/web/1/default/{gateway}");
         let route = model.routes.get(&*rule).expect("the rule is carried");
         let rule = route.rule.http().expect("a rule of HTTP");
         rule.backends[0].session.is_some()
@@ -323,12 +323,12 @@ fn a_route_with_too_many_rules_at_too_many_listeners_is_rejected() {
     };
     let (mut translator, _) = started(&site);
     let delta = translator.apply(upserts(&route(12)), Timestamp::UNIX_EPOCH);
-    assert_eq!(delta.resources.len(), 12 * 320);
+    assert_eq!(delta.resources.len(), 12, "each rule once");
     let delta = translator.apply(upserts(&route(13)), Timestamp::UNIX_EPOCH);
-    // One rule closes it at each listener, in place of the first.
+    // One rule closes it, in place of the first.
     let changes = changed(&delta);
     let removed = changes.iter().filter(|it| it.starts_with("- ")).count();
-    assert_eq!((removed, changes.len() - removed), (11 * 320, 320));
+    assert_eq!((removed, changes.len() - removed), (11, 1));
     let mut statuses = delta
         .statuses
         .iter()
@@ -346,7 +346,7 @@ fn a_route_with_too_many_rules_at_too_many_listeners_is_rejected() {
 fn one_route_changes_one_resource_and_the_affected_statuses() {
     let (mut translator, _) = started(GATEWAY);
     let delta = translator.apply(upserts(ROUTE), Timestamp::UNIX_EPOCH);
-    let route = "Route `HTTPRoute/default/web/0/Gateway/default/gw/http`";
+    let route = "Route `HTTPRoute/default/web/0/default/gw`";
     assert_eq!(changed(&delta), [format!("+ {route}")]);
     let of_both = ["+ Gateway default/gw", "+ HTTPRoute default/web"];
     assert_eq!(statuses(&delta), of_both);

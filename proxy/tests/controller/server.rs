@@ -26,7 +26,7 @@ use xds::delta::{
     Answered, Encoded, Member, Outgoing, Poll, ProxySession, Publication, Refusal, Views,
 };
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
-use xds::model::{Kind, ObjectName, ResourceKey};
+use xds::model::{Features, Kind, ObjectName, ResourceKey};
 use xds_grpc::{METHOD, Prost};
 
 use crate::support::pki::Credential;
@@ -322,20 +322,25 @@ async fn follow(
     shared: Arc<Shared>,
 ) {
     let mut news = shared.news.subscribe();
-    let mut session = ProxySession::begin(&mut shared.published().views, gateway());
+    let mut session =
+        ProxySession::begin(&mut shared.published().views, gateway(), Features::all());
     let mut is_named = false;
     loop {
         let next = session.poll(&mut shared.published().views, Instant::now());
         let until = match next {
-            Poll::Send(batch) => {
-                for response in batch.iter().map(decoded) {
+            Poll::Send(unsent) => {
+                for response in session.send(unsent).iter().map(decoded) {
                     shared.note(|seen| seen.sent.extend(names(&response)));
                     let _ = responses.send(Ok(response));
                 }
                 continue;
             }
             Poll::Wait(until) => until.unwrap_or_else(|| Instant::now() + TIMEOUT),
-            Poll::Resynchronise => break,
+            Poll::Derive(derivation) => {
+                shared.published().views.install(derivation.run());
+                continue;
+            }
+            Poll::Resynchronise | Poll::TooManyRules => break,
         };
         let request = tokio::select! {
             request = requests.message() => request,

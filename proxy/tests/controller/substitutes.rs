@@ -29,10 +29,10 @@ fn spoil(encoded: &mut Encoded, key: &str, bytes: impl FnOnce(&[u8]) -> &[u8]) {
     }
 }
 
-/// The fields of a route before its order: key, listener, hosts.
+/// The fields of a route before its order: key and listeners.
 fn without_rule(bytes: &[u8]) -> &[u8] {
     let mut at = 0;
-    while bytes.get(at).is_some_and(|tag| *tag < 0x22) {
+    while bytes.get(at).is_some_and(|tag| matches!(tag, 0x0a | 0x4a)) {
         at += 2 + usize::from(bytes[at + 1]);
     }
     &bytes[..at]

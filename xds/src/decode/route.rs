@@ -10,6 +10,7 @@ use super::matching::{http_match, path_match};
 use super::value::{
     choice, duration, features, header_name, hostname, number16, set_text, status, target, timeout,
 };
+use crate::limits::RULE_LISTENERS;
 use crate::model::{
     Attachment, Attachments, CookiePath, Filters, Hostname, HttpMatch, HttpRule, L4Backend, L4Rule,
     ListenerKey, PathEdit, PathMatch, RequestProtocol, Retry, Route, RouteBackend, RouteKey,
@@ -61,9 +62,9 @@ fn only_attachment(
 fn attachments(at: &FieldPath<'_>, messages: Vec<proto::Attachment>) -> Option<Attachments> {
     let groups = at.some("attachments", messages, attachments_of_object)?;
     let attachments: Attachments = groups.into_iter().flatten().collect();
-    if attachments.len() > MAX_ATTACHMENTS {
+    if attachments.len() > RULE_LISTENERS {
         let count = attachments.len();
-        let text = format!("are {count}: a rule has at most {MAX_ATTACHMENTS} listeners");
+        let text = format!("are {count}: a rule has at most {RULE_LISTENERS} listeners");
         return at.field("attachments").problem(text);
     }
     Some(attachments)
@@ -84,9 +85,6 @@ fn attachments_of_object(
         })
     })
 }
-
-/// Listeners of a rule: far more than a Gateway may have, and as many as a compiled rule can name.
-const MAX_ATTACHMENTS: usize = 1 << 16;
 
 /// The route that refuses the requests of one that cannot be decoded: those that can be recognised by what
 /// is known of its matches, or else all of its hosts. `None` if its key or all of its listeners are not known.
@@ -149,7 +147,7 @@ fn known_attachments(at: &FieldPath<'_>, messages: Vec<proto::Attachment>) -> At
             }));
         }
     }
-    known.into_iter().take(MAX_ATTACHMENTS).collect()
+    known.into_iter().take(RULE_LISTENERS).collect()
 }
 
 fn refusing_http(at: &FieldPath<'_>, message: proto::HttpRule) -> HttpRule {

@@ -4,25 +4,29 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use prost::Message;
 
 use super::encoded::{Encoded, Version};
-use super::limits::PART_BYTES;
 use crate::discovery::{Any, DeltaDiscoveryResponse, Resource};
+use crate::limits::PART_BYTES;
 use crate::model::{Kind, ResourceKey};
 
 /// One changed resource of a view; `None` if removed.
 pub(super) type Entry = (ResourceKey, Option<Arc<Encoded>>);
 
-/// All changes up to a position in the log of a view.
+/// All changes up to a position in the log of a view. It is encoded when its first receiver asks for its parts,
+/// which may take long: not while the views are held.
 #[derive(Debug)]
 pub(super) struct Batch {
     /// Position in the log.
     pub(super) sequence: u64,
-    pub(super) parts: Vec<Part>,
+    is_empty: bool,
+    /// What is to be encoded.
+    changes: Mutex<(Vec<Entry>, Vec<Kind>)>,
+    parts: OnceLock<Vec<Part>>,
 }
 
 #[derive(Debug)]
@@ -34,37 +38,58 @@ pub(super) struct Part {
 }
 
 impl Batch {
-    /// Builds the responses for changes. Each type in `announced` gets a response even without
-    /// changes: it signals to the client that its state is complete.
+    /// The batch of these changes. Each type in `announced` gets a response even without changes: it signals to
+    /// the client that its state is complete.
     pub(super) fn new(sequence: u64, changes: Vec<Entry>, announced: &[Kind]) -> Self {
-        let mut changes = changes;
-        changes.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        let mut chunks: Vec<(Kind, &[Entry])> = Vec::new();
-        let mut rest = &*changes;
-        for kind in Kind::ALL {
-            let count = rest.partition_point(|(key, _)| key.kind == kind);
-            let (own, others) = rest.split_at(count);
-            rest = others;
-            if own.is_empty() && announced.contains(&kind) {
-                chunks.push((kind, own));
-            }
-            chunks.extend(chunked(own).map(|chunk| (kind, chunk)));
-        }
-        let parts = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
-        let numbered = (1..).zip(chunks);
-        let encode = |(part, (kind, entries))| {
-            let position = Position {
-                sequence,
-                part,
-                parts,
-            };
-            Part::new(position, kind, entries)
-        };
         Self {
             sequence,
-            parts: numbered.map(encode).collect(),
+            is_empty: changes.is_empty() && announced.is_empty(),
+            changes: Mutex::new((changes, announced.to_vec())),
+            parts: OnceLock::new(),
         }
     }
+
+    /// Whether it has no parts.
+    pub(super) fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// Its responses. They are encoded once.
+    pub(super) fn parts(&self) -> &[Part] {
+        self.parts.get_or_init(|| {
+            let changes = self.changes.lock();
+            let mut changes = changes.unwrap_or_else(PoisonError::into_inner);
+            let (changes, announced) = std::mem::take(&mut *changes);
+            encoded(self.sequence, changes, &announced)
+        })
+    }
+}
+
+/// The responses for changes.
+fn encoded(sequence: u64, mut changes: Vec<Entry>, announced: &[Kind]) -> Vec<Part> {
+    changes.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    let mut chunks: Vec<(Kind, &[Entry])> = Vec::new();
+    let mut rest = &*changes;
+    for kind in Kind::ALL {
+        let count = rest.partition_point(|(key, _)| key.kind == kind);
+        let (own, others) = rest.split_at(count);
+        rest = others;
+        if own.is_empty() && announced.contains(&kind) {
+            chunks.push((kind, own));
+        }
+        chunks.extend(chunked(own).map(|chunk| (kind, chunk)));
+    }
+    let parts = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
+    let numbered = (1..).zip(chunks);
+    let encode = |(part, (kind, entries))| {
+        let position = Position {
+            sequence,
+            part,
+            parts,
+        };
+        Part::new(position, kind, entries)
+    };
+    numbered.map(encode).collect()
 }
 
 /// Splits entries into runs that fit into one response each.

@@ -2,17 +2,18 @@
 //! acknowledges.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use thiserror::Error;
 
 use super::batch::Position;
 use super::encoded::{Encoded, Version};
-use super::limits::{PARTS, REPORT_BYTES, REPORT_ENTRY_BYTES};
 use super::objects::{Arrived, Objects, Taken};
 use super::refusal::{self, Refusal};
 use crate::decode;
 use crate::discovery::{self, DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node};
-use crate::model::{self, Kind, ResourceKey};
+use crate::limits::{PARTS, REPORT_BYTES, REPORT_ENTRY_BYTES};
+use crate::model::{self, Attachments, Features, Kind, ResourceKey, RouteKey};
 
 /// Returns why this proxy cannot apply a valid resource.
 pub type Check = fn(&model::Resource) -> Result<(), String>;
@@ -145,6 +146,7 @@ impl Client {
         let requests = Kind::ALL.into_iter().map(|kind| DeltaDiscoveryRequest {
             node: Some(Node {
                 id: self.node.clone(),
+                client_features: Features::all().names(),
             }),
             type_url: kind.type_url().to_owned(),
             initial_resource_versions: self
@@ -235,6 +237,7 @@ impl Client {
         let mut refused = Vec::new();
         let mut parts = Vec::new();
         let mut replaced = BTreeSet::new();
+        let mut attachments = None;
         for response in responses {
             // A response of another type was not accepted.
             let Some(kind) = Kind::from_type_url(&response.type_url) else {
@@ -254,7 +257,8 @@ impl Client {
                 let key = key(kind, &resource.name);
                 keys.insert(key.clone());
                 match read(&key, &resource, self.check) {
-                    Ok((version, resource)) => {
+                    Ok((version, mut resource)) => {
+                        share_attachments(&mut resource, &mut attachments);
                         // The key of the resource, so that what is held shares its memory.
                         let key = resource.resource_key();
                         changes.insert(key, Arrived::Valid(Some((version, resource))));
@@ -295,14 +299,37 @@ impl Client {
         substitutes.retain(|substitute| {
             let key = substitute.resource_key();
             let version = Encoded::new(substitute).version;
-            let known = self.substituted.get(&key);
-            let is_new = known.map_or(!self.held.contains_key(&key), |known| *known != version);
+            let is_new = match self.substituted.get(&key) {
+                Some(known) => *known != version,
+                None => !self.has_previous(&key),
+            };
             if is_new {
                 versions.insert(key, version);
             }
             is_new
         });
         versions
+    }
+
+    /// Whether a previous version of a resource is in effect. That of a rule may have another form: a controller of
+    /// another release sends it once for each listener, or once for all.
+    fn has_previous(&self, key: &ResourceKey) -> bool {
+        if self.held.contains_key(key) {
+            return true;
+        }
+        let rule = (key.kind == Kind::Route).then(|| RouteKey::parse(&key.key).ok());
+        let Some(rule) = rule.flatten() else {
+            return false;
+        };
+        let prefix = format!("{}/", rule.rule());
+        let first = ResourceKey {
+            kind: Kind::Route,
+            key: prefix.as_str().into(),
+        };
+        let held = self.held.range(first..).map(|(key, _)| key);
+        let mut same = held.take_while(|it| it.kind == Kind::Route && it.key.starts_with(&prefix));
+        // What refuses requests in the place of one is no previous version.
+        same.any(|it| !self.substituted.contains_key(it))
     }
 
     /// Acknowledges an applied batch. Resources that could not be applied although valid (an
@@ -360,6 +387,20 @@ impl Client {
         if let Some(version) = self.held.remove(key) {
             self.digests.entry(key.kind).or_default().toggle(version);
         }
+    }
+}
+
+/// Shares the listeners of a rule with the rule before it, if they are the same: a batch has the rules of a
+/// route one after the other.
+fn share_attachments(resource: &mut model::Resource, last: &mut Option<Attachments>) {
+    let model::Resource::Route(route) = resource else {
+        return;
+    };
+    match last {
+        Some(last) if *last == route.attachments => {
+            Arc::make_mut(route).attachments = last.clone();
+        }
+        _ => *last = Some(route.attachments.clone()),
     }
 }
 

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use ring::digest;
 use thiserror::Error;
 
-use crate::encode;
-use crate::model::{Resource, ResourceKey};
+use crate::encode::{self, former::FormerCost};
+use crate::model::{Features, Resource, ResourceKey};
 
 /// The version of a resource: the first 64 bits of the SHA-256 of its wire form, the same in every
 /// process. Written in base64url, because all versions are sent again when a stream begins.
@@ -87,6 +87,10 @@ pub struct Encoded {
     pub version: Version,
     /// The encoded protobuf message.
     pub bytes: Bytes,
+    /// The features of proxies that enforce what it says.
+    pub needs: Features,
+    /// What a rule would be for proxies that get one for each listener.
+    pub(super) former: FormerCost,
 }
 
 impl Encoded {
@@ -94,10 +98,24 @@ impl Encoded {
     #[must_use]
     pub fn new(resource: &Resource) -> Self {
         let bytes = encode::resource(resource);
+        let former = match resource {
+            Resource::Route(route) => FormerCost::of(route, &bytes),
+            _ => FormerCost::default(),
+        };
         Self {
-            key: resource.resource_key(),
+            former,
+            ..Self::of_bytes(resource.resource_key(), bytes, resource.needs())
+        }
+    }
+
+    /// A resource of this wire form.
+    pub(super) fn of_bytes(key: ResourceKey, bytes: Vec<u8>, needs: Features) -> Self {
+        Self {
+            key,
             version: Version::of(&bytes),
             bytes: bytes.into(),
+            needs,
+            former: FormerCost::default(),
         }
     }
 }

@@ -7,6 +7,10 @@
 //! batch is in flight on a stream, so a slow proxy costs no memory: later changes accumulate into
 //! the next batch.
 //!
+//! Proxies of earlier releases have not all features of this one ([`Features`](crate::model::Features)). While
+//! a Gateway has such proxies, it has a view for each set of features, derived from the one for all. What may take
+//! long, deriving and encoding, is done by streams without holding the views, and shared by them.
+//!
 //! On the proxy's side, [`Client`] assembles the parts of a batch and returns the changes to apply.
 //!
 //! A batch spans all types, with one response for each, or several for large ones. Each response
@@ -23,10 +27,11 @@
     )
 )]
 
+mod adapt;
+mod adapted_view;
 mod batch;
 mod client;
 mod encoded;
-mod limits;
 mod objects;
 mod refusal;
 mod session;
@@ -35,9 +40,10 @@ mod unknown_types;
 mod view;
 mod views;
 
+pub use adapted_view::{Derivation, Derived};
 pub use batch::Outgoing;
 pub use client::{Check, Client, ProtocolError, Received};
 pub use encoded::{Encoded, InvalidVersion, Version};
 pub use refusal::Refusal;
-pub use session::{Acknowledged, Answered, Poll, ProxySession, UnknownType};
+pub use session::{Acknowledged, Answered, Poll, ProxySession, UnknownType, Unsent};
 pub use views::{Member, Publication, Views};

@@ -2,8 +2,8 @@
 
 use prost::Message;
 
-use super::limits::REFUSAL_TEXT;
 use crate::discovery::{self, Any, Status};
+use crate::limits::REFUSAL_TEXT;
 use crate::model::{Kind, ResourceKey};
 
 /// A resource that a proxy rejected, and why.

@@ -1,27 +1,31 @@
 //! One stream of a controller: subscriptions, a cursor in its Gateway's view, and the batch that is
 //! not acknowledged yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
 use thiserror::Error;
 
+use super::adapt::is_divided;
+use super::adapted_view::{Derivation, Prepared};
 use super::batch::{self, Batch, Entry, Outgoing, Part};
 use super::encoded::Version;
-use super::limits::FIRST_REQUESTS;
 use super::refusal::{self, Refusal};
 use super::subscription::Subscription;
 use super::unknown_types::UnknownTypes;
 use super::view::{BatchStart, View};
-use super::views::Views;
+use super::views::{Form, Views};
 use crate::discovery::{DeltaDiscoveryRequest, Status};
-use crate::model::{Kind, ObjectName, ResourceKey};
+use crate::limits::FIRST_REQUESTS;
+use crate::model::{Features, Kind, ObjectName, ResourceKey, RouteKey};
 
 /// A stream of a proxy of one Gateway. It sees the view of this Gateway and no other.
 #[derive(Debug)]
 pub struct ProxySession {
     gateway: ObjectName,
+    /// The features of the proxy.
+    features: Features,
     number: u64,
     nonces: u64,
     subscriptions: BTreeMap<Kind, Subscription>,
@@ -49,11 +53,33 @@ struct InFlightBatch {
 pub enum Poll {
     /// Wait for a request or a publication, or until this time.
     Wait(Option<Instant>),
-    /// Send these responses in order.
-    Send(Vec<Outgoing>),
+    /// Pass it to [`ProxySession::send`] without holding the views, and send the responses in order.
+    Send(Unsent),
+    /// Run it without holding the views, install the result ([`Views::install`]), and poll again.
+    Derive(Derivation),
+    /// End the stream: the proxy is of the release before, and would have to be sent more rules at listeners than
+    /// it can take.
+    TooManyRules,
     /// End the stream: the proxy is so far behind that it has to report its versions again.
     Resynchronise,
 }
+
+/// What is to be sent. Its responses are not encoded yet: that may take long, and is done once for all streams.
+#[derive(Debug)]
+#[must_use = "the stream waits for its acknowledgement"]
+pub struct Unsent {
+    responses: Vec<Outgoing>,
+    batch: Option<Arc<Batch>>,
+}
+
+impl PartialEq for Unsent {
+    fn eq(&self, other: &Self) -> bool {
+        let batch = |it: &Self| it.batch.as_ref().map(Arc::as_ptr);
+        self.responses == other.responses && batch(self) == batch(other)
+    }
+}
+
+impl Eq for Unsent {}
 
 /// The effect of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,11 +110,13 @@ pub enum Acknowledged<'a> {
 pub struct UnknownType(pub String);
 
 impl ProxySession {
-    /// Begins a stream of a proxy of this Gateway. Call [`ProxySession::end`] when it ends.
+    /// Begins a stream of a proxy of this Gateway with these features. Call [`ProxySession::end`] when it
+    /// ends.
     #[must_use]
-    pub fn begin(views: &mut Views, gateway: ObjectName) -> Self {
+    pub fn begin(views: &mut Views, gateway: ObjectName, features: Features) -> Self {
         Self {
             gateway,
+            features,
             number: views.next_session(),
             nonces: 0,
             subscriptions: BTreeMap::new(),
@@ -140,7 +168,7 @@ impl ProxySession {
         };
         let nonce = &request.response_nonce;
         let part = under_way.open.get(nonce);
-        let part = part.and_then(|at| under_way.batch.parts.get(*at));
+        let part = part.and_then(|at| under_way.batch.parts().get(*at));
         let Some(part) = part.filter(|part| part.kind == kind) else {
             return Answered::Nothing;
         };
@@ -158,7 +186,18 @@ impl ProxySession {
             self.acknowledged = Some(under_way.batch.sequence);
             self.under_way = None;
         }
+        let refusals = refusals.map(|it| self.published(it));
         refusals.map_or(Answered::Accepted, Answered::Refused)
+    }
+
+    /// Rejections by the keys under which the resources were published: each once.
+    fn published(&self, refusals: Vec<Refusal>) -> Vec<Refusal> {
+        let refusals = refusals.into_iter();
+        let refusals = refusals.map(|refusal| (self.published_key(&refusal.key), refusal.text));
+        // A rule that comes once for each listener is one.
+        let refusals: BTreeMap<ResourceKey, String> = refusals.collect();
+        let refusals = refusals.into_iter();
+        refusals.map(|(key, text)| Refusal { key, text }).collect()
     }
 
     /// The next step. Call it after a request, and after a publication for this Gateway.
@@ -169,25 +208,61 @@ impl ProxySession {
         if let Some(until) = self.waits_for_requests().filter(|until| *until > now) {
             return Poll::Wait(Some(until));
         }
-        let view = views.view_mut(&self.gateway);
+        if self.subscriptions.is_empty() {
+            let unsent = Unsent {
+                responses: self.answer_unknown_types(0),
+                batch: None,
+            };
+            return unsent.or_wait();
+        }
+        let prepared = views.prepare(&self.gateway, self.features, self.number);
+        let view = match prepared {
+            Prepared::View(view) => view,
+            Prepared::Derive(derivation) => return Poll::Derive(derivation),
+            Prepared::UnderWay => return Poll::Wait(None),
+            Prepared::TooLarge => return Poll::TooManyRules,
+        };
         if self.cursor.is_some_and(|cursor| !view.covers(cursor)) {
             return Poll::Resynchronise;
         }
-        let mut responses = self.answer_unknown_types(view.head());
+        let mut unsent = Unsent {
+            responses: self.answer_unknown_types(view.head()),
+            batch: None,
+        };
         if let Some(batch) = self.batch(view) {
             self.cursor = Some(view.head());
             view.advance(self.number);
-            if batch.parts.is_empty() {
+            if batch.is_empty() {
                 // Nothing that it subscribed to changed.
                 self.acknowledged = self.cursor;
             } else {
-                responses.append(&mut self.send(batch));
+                self.under_way = Some(InFlightBatch {
+                    batch: Arc::clone(&batch),
+                    open: BTreeMap::new(),
+                });
+                unsent.batch = Some(batch);
             }
         }
-        if responses.is_empty() {
-            return Poll::Wait(None);
+        unsent.or_wait()
+    }
+
+    /// The responses to send, encoded by the first stream that sends them.
+    pub fn send(&mut self, unsent: Unsent) -> Vec<Outgoing> {
+        let Unsent {
+            mut responses,
+            batch,
+        } = unsent;
+        let Some(batch) = batch else {
+            return responses;
+        };
+        let mut open = BTreeMap::new();
+        for (at, part) in batch.parts().iter().enumerate() {
+            let nonce = self.next_nonce();
+            responses.push(part.with_nonce(&nonce));
+            open.insert(nonce, at);
         }
-        Poll::Send(responses)
+        self.under_way = Some(InFlightBatch { batch, open });
+        responses
     }
 
     /// An empty response for each unknown type that is owed one. Each is a batch of its own, which nothing
@@ -245,18 +320,6 @@ impl ProxySession {
         Some(Arc::new(Batch::new(view.head(), entries, &announced)))
     }
 
-    fn send(&mut self, batch: Arc<Batch>) -> Vec<Outgoing> {
-        let mut open = BTreeMap::new();
-        let mut responses = Vec::with_capacity(batch.parts.len());
-        for (at, part) in batch.parts.iter().enumerate() {
-            let nonce = self.next_nonce();
-            responses.push(part.with_nonce(&nonce));
-            open.insert(nonce, at);
-        }
-        self.under_way = Some(InFlightBatch { batch, open });
-        responses
-    }
-
     fn next_nonce(&mut self) -> String {
         self.nonces = self.nonces.saturating_add(1);
         format!("{}-{}", self.number, self.nonces)
@@ -265,33 +328,55 @@ impl ProxySession {
     /// The proxy's acknowledgement of the current version of a resource.
     #[must_use]
     pub fn acknowledged(&self, views: &Views, key: &ResourceKey) -> Acknowledged<'_> {
-        let view = views.view(&self.gateway);
-        let Some((view, changed)) = view.and_then(|view| Some((view, view.changed(key)?))) else {
-            return Acknowledged::Open;
-        };
-        let current = view.get(key).map(|encoded| encoded.version);
-        match self.refused.get(key) {
-            Some((version, text)) if *version == current => Acknowledged::Refused(text),
-            _ if self.acknowledged.is_some_and(|until| changed <= until) => Acknowledged::Yes,
+        let view = views.view_for(&self.gateway, self.features).into_iter();
+        // A rule that comes once for each listener has to be applied at all of them.
+        let mut last_change = None;
+        for form in view.flat_map(|view| view.forms(key)) {
+            if let Some(text) = self.refusal(&form) {
+                return Acknowledged::Refused(text);
+            }
+            last_change = last_change.max(Some(form.changed));
+        }
+        match last_change.zip(self.acknowledged) {
+            Some((changed, until)) if changed <= until => Acknowledged::Yes,
             _ => Acknowledged::Open,
         }
+    }
+
+    /// Why the proxy rejected the current version of a resource.
+    fn refusal(&self, form: &Form) -> Option<&str> {
+        let (version, text) = self.refused.get(&form.key)?;
+        (*version == Some(form.version)).then_some(text)
     }
 
     /// The resources of the current configuration that this proxy has rejected, and why.
     #[must_use]
     pub fn refused(&self, views: &Views) -> Vec<Refusal> {
-        let view = views.view(&self.gateway);
-        let is_current = |key: &ResourceKey, version: Option<Version>| {
-            let current = view.and_then(|view| view.get(key));
-            current.is_some_and(|it| Some(it.version) == version)
+        let Some(view) = views.view_for(&self.gateway, self.features) else {
+            return Vec::new();
         };
-        let refused = self.refused.iter();
-        let current = refused.filter(|(key, (version, _))| is_current(key, *version));
-        let refusals = current.map(|(key, (_, text))| Refusal {
-            key: key.clone(),
-            text: text.clone(),
+        let published = self.refused.keys().map(|key| self.published_key(key));
+        let published: BTreeSet<ResourceKey> = published.collect();
+        let refusals = published.iter().filter_map(|key| {
+            let mut forms = view.forms(key);
+            let text = forms.find_map(|form| self.refusal(&form))?.to_owned();
+            let key = key.clone();
+            Some(Refusal { key, text })
         });
         refusals.collect()
+    }
+
+    /// The key under which a resource of this proxy was published.
+    fn published_key(&self, key: &ResourceKey) -> ResourceKey {
+        let is_divided = key.kind == Kind::Route && is_divided(self.features);
+        let rule = is_divided.then(|| RouteKey::parse(&key.key).ok()).flatten();
+        rule.map_or_else(
+            || key.clone(),
+            |rule| ResourceKey {
+                kind: key.kind,
+                key: rule.at_gateway(&self.gateway).to_shared(),
+            },
+        )
     }
 
     /// Whether a response is not acknowledged yet.
@@ -310,7 +395,16 @@ impl ProxySession {
 
     /// Ends the stream. The session must not be used afterwards.
     pub fn end(&self, views: &mut Views) {
-        views.disconnect(&self.gateway, self.number);
+        views.disconnect(&self.gateway, self.features, self.number);
+    }
+}
+
+impl Unsent {
+    fn or_wait(self) -> Poll {
+        if self.responses.is_empty() && self.batch.is_none() {
+            return Poll::Wait(None);
+        }
+        Poll::Send(self)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::limits::{UNKNOWN_TYPE_BYTES, UNKNOWN_TYPES};
+use crate::limits::{UNKNOWN_TYPE_BYTES, UNKNOWN_TYPES};
 
 /// The unknown types of a stream that get a response. The first ones, so that they are bounded.
 #[derive(Debug, Default)]

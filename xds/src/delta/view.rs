@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use super::batch::{Batch, Entry};
 use super::encoded::Encoded;
-use super::limits::TOMBSTONES;
+use crate::limits::TOMBSTONES;
 use crate::model::{Kind, ResourceKey};
 
 #[derive(Debug, Default)]
@@ -47,6 +47,15 @@ pub(super) enum BatchStart {
 }
 
 impl View {
+    /// An empty view whose log begins after this position: earlier cursors have to resynchronise.
+    pub(super) fn starting_after(position: u64) -> Self {
+        Self {
+            head: position,
+            forgotten: position,
+            ..Self::default()
+        }
+    }
+
     /// Logs a change of a key, unless the view has that value already. Returns whether it changed.
     pub(super) fn set(&mut self, key: &ResourceKey, value: Option<Arc<Encoded>>) -> bool {
         let version = |value: &Option<Arc<Encoded>>| value.as_ref().map(|it| it.version);
@@ -100,6 +109,28 @@ impl View {
         entries.filter_map(|(_, logged)| logged.value.as_ref())
     }
 
+    /// The resources of a kind whose keys begin so.
+    pub(super) fn starting_with<'a>(
+        &'a self,
+        kind: Kind,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Encoded>> {
+        let first = ResourceKey {
+            kind,
+            key: prefix.into(),
+        };
+        let entries = self.entries.range(first..);
+        let own =
+            entries.take_while(move |(key, _)| key.kind == kind && key.key.starts_with(prefix));
+        own.filter_map(|(_, logged)| logged.value.as_ref())
+    }
+
+    /// All resources.
+    pub(super) fn all(&self) -> impl Iterator<Item = Entry> {
+        let all = Kind::ALL.into_iter().flat_map(|kind| self.of_kind(kind));
+        all.map(|encoded| (encoded.key.clone(), Some(Arc::clone(encoded))))
+    }
+
     /// The changes after a position in the log.
     pub(super) fn since(&self, sequence: u64) -> impl Iterator<Item = Entry> {
         let later = (Bound::Excluded(sequence), Bound::Unbounded);
@@ -112,8 +143,8 @@ impl View {
         cursor >= self.forgotten
     }
 
-    /// All changes up to the head, for a connection that subscribes to everything. Built once for
-    /// all of them.
+    /// All changes up to the head, for a connection that subscribes to everything: one for all of them, which
+    /// the first encodes.
     pub(super) fn batch(&mut self, after: BatchStart) -> Arc<Batch> {
         let known = match after {
             BatchStart::Nothing => self.whole.upgrade(),
@@ -125,9 +156,7 @@ impl View {
         self.batches_built = self.batches_built.saturating_add(1);
         match after {
             BatchStart::Nothing => {
-                let all = Kind::ALL.into_iter().flat_map(|kind| self.of_kind(kind));
-                let all = all.map(|encoded| (encoded.key.clone(), Some(Arc::clone(encoded))));
-                let batch = Arc::new(Batch::new(self.head, all.collect(), &Kind::ALL));
+                let batch = Arc::new(Batch::new(self.head, self.all().collect(), &Kind::ALL));
                 self.whole = Arc::downgrade(&batch);
                 batch
             }
@@ -147,7 +176,12 @@ impl View {
 
     /// Records that a connection was sent everything up to the head.
     pub(super) fn advance(&mut self, session: u64) {
-        self.cursors.insert(session, self.head);
+        self.advance_to(session, self.head);
+    }
+
+    /// Records that a connection was sent everything up to a position.
+    pub(super) fn advance_to(&mut self, session: u64, position: u64) {
+        self.cursors.insert(session, position);
         self.forget_batches();
         self.forget_tombstones();
     }

@@ -3,19 +3,120 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::adapted_view::{AdaptedView, Derived, Prepared};
 use super::encoded::{Encoded, Version};
 use super::view::View;
+use crate::encode::former::FormerCost;
 use crate::fast_hash::FastHashMap;
-use crate::model::{Kind, ObjectName, ResourceKey};
+use crate::model::{Features, Kind, ObjectName, ResourceKey};
 use crate::small_map::SmallMap;
 
 /// The configuration that a controller publishes: a view for each Gateway.
 #[derive(Debug, Default)]
 pub struct Views {
     resources: FastHashMap<ResourceKey, PublishedResource>,
-    by_gateway: FastHashMap<ObjectName, View>,
+    by_gateway: FastHashMap<ObjectName, GatewayViews>,
     is_complete: bool,
     sessions: u64,
+}
+
+/// The resources of a Gateway, in the forms that its proxies understand.
+#[derive(Debug, Default)]
+struct GatewayViews {
+    /// For proxies with all features of this release.
+    full: View,
+    /// What its rules are for proxies that get one for each listener.
+    former: FormerCost,
+    /// For those of earlier releases, while there are any.
+    adapted: BTreeMap<Features, AdaptedView>,
+}
+
+impl GatewayViews {
+    /// Logs a change of a key. Returns whether it changed.
+    fn set(&mut self, key: &ResourceKey, value: Option<Arc<Encoded>>) -> bool {
+        let former = |value: Option<&Arc<Encoded>>| value.map(|it| it.former).unwrap_or_default();
+        let (before, after) = (former(self.full.get(key)), former(value.as_ref()));
+        let is_changed = self.full.set(key, value);
+        if is_changed {
+            self.former = self.former.with(after).without(before);
+        }
+        is_changed
+    }
+
+    fn of(&self, features: Features) -> Option<ViewFor<'_>> {
+        let full = &self.full;
+        if features == Features::all() {
+            return Some(ViewFor {
+                full,
+                adapted: None,
+            });
+        }
+        let adapted = Some(self.adapted.get(&features)?);
+        Some(ViewFor { full, adapted })
+    }
+
+    fn disconnect(&mut self, features: Features, session: u64) {
+        if features == Features::all() {
+            self.full.disconnect(session);
+        } else if let Some(view) = self.adapted.get_mut(&features) {
+            view.disconnect(session);
+        }
+    }
+
+    /// Drops what no stream needs. Returns whether nothing is left.
+    fn forget_unused(&mut self) -> bool {
+        let full = &mut self.full;
+        self.adapted.retain(|_, view| {
+            view.forget_tombstones();
+            if !view.has_streams() {
+                full.disconnect(view.number());
+            }
+            view.has_streams()
+        });
+        full.forget_tombstones();
+        full.is_unused() && self.adapted.is_empty()
+    }
+}
+
+/// The resources of a Gateway as a stream gets them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ViewFor<'a> {
+    full: &'a View,
+    adapted: Option<&'a AdaptedView>,
+}
+
+/// What a stream gets of a resource.
+pub(super) struct Form {
+    pub(super) key: ResourceKey,
+    pub(super) version: Version,
+    /// Its last change in the stream's view.
+    pub(super) changed: u64,
+}
+
+impl<'a> ViewFor<'a> {
+    /// The forms of a resource: none if the stream's view does not have its last change yet.
+    pub(super) fn forms(self, key: &'a ResourceKey) -> impl Iterator<Item = Form> + 'a {
+        let own = form(self.full, key);
+        let adapted = self.adapted.filter(|it| {
+            let changed = own.as_ref().map(|it| it.changed);
+            changed.is_some_and(|changed| it.has(changed))
+        });
+        let adapted = adapted.into_iter().flat_map(|adapted| {
+            let forms = adapted.forms(key).into_iter();
+            forms.filter_map(|it| form(adapted.view(), &it))
+        });
+        own.filter(|_| self.adapted.is_none())
+            .into_iter()
+            .chain(adapted)
+    }
+}
+
+fn form(view: &View, key: &ResourceKey) -> Option<Form> {
+    Some(Form {
+        key: key.clone(),
+        version: view.get(key)?.version,
+        changed: view.changed(key)?,
+    })
 }
 
 /// A resource, and the Gateways whose proxies need it.
@@ -92,7 +193,8 @@ impl Views {
             if held.is_some_and(|held| held.encoded.is_none() && held.gateways.is_empty()) {
                 self.resources.remove(&key);
             }
-            if self.view_mut(&gateway).set(&key, value) {
+            let views = self.by_gateway.entry(gateway.clone()).or_default();
+            if views.set(&key, value) {
                 changed.insert(gateway.clone());
             }
             gateways.insert(gateway);
@@ -105,11 +207,9 @@ impl Views {
 
     /// Drops what no stream needs of a view.
     fn remove_if_unused(&mut self, gateway: &ObjectName) {
-        if let Some(view) = self.by_gateway.get_mut(gateway) {
-            view.forget_tombstones();
-            if view.is_unused() {
-                self.by_gateway.remove(gateway);
-            }
+        let views = self.by_gateway.get_mut(gateway);
+        if views.is_some_and(GatewayViews::forget_unused) {
+            self.by_gateway.remove(gateway);
         }
     }
 
@@ -148,25 +248,57 @@ impl Views {
         Some(resource.version)
     }
 
-    /// Number of batches built for a Gateway's proxies that subscribe to everything, each encoded
-    /// once however many proxies receive it.
+    /// Number of batches for a Gateway's proxies that subscribe to everything, each encoded once however
+    /// many proxies with the same features receive it.
     #[must_use]
     pub fn batches(&self, gateway: &ObjectName) -> u64 {
-        self.view(gateway).map_or(0, View::batches_built)
+        let Some(views) = self.by_gateway.get(gateway) else {
+            return 0;
+        };
+        let adapted = views.adapted.values().map(AdaptedView::batches_built);
+        adapted.fold(views.full.batches_built(), u64::saturating_add)
     }
 
-    pub(super) fn view(&self, gateway: &ObjectName) -> Option<&View> {
-        self.by_gateway.get(gateway)
+    /// What a Gateway's proxies with all features get.
+    fn view(&self, gateway: &ObjectName) -> Option<&View> {
+        self.by_gateway.get(gateway).map(|it| &it.full)
     }
 
-    /// The view of a Gateway, empty if unknown.
-    pub(super) fn view_mut(&mut self, gateway: &ObjectName) -> &mut View {
-        self.by_gateway.entry(gateway.clone()).or_default()
+    /// What a Gateway's proxies with these features get.
+    pub(super) fn view_for(&self, gateway: &ObjectName, features: Features) -> Option<ViewFor<'_>> {
+        self.by_gateway.get(gateway)?.of(features)
     }
 
-    pub(super) fn disconnect(&mut self, gateway: &ObjectName, session: u64) {
-        if let Some(view) = self.by_gateway.get_mut(gateway) {
-            view.disconnect(session);
+    /// The view for a stream of a proxy with these features, made if there is none.
+    pub(super) fn prepare(
+        &mut self,
+        gateway: &ObjectName,
+        features: Features,
+        session: u64,
+    ) -> Prepared<'_> {
+        if features == Features::all() {
+            let views = self.by_gateway.entry(gateway.clone()).or_default();
+            return Prepared::View(&mut views.full);
+        }
+        let number = self.next_session();
+        let views = self.by_gateway.entry(gateway.clone()).or_default();
+        let adapted = views.adapted.entry(features);
+        let adapted = adapted.or_insert_with(|| AdaptedView::new(features, number));
+        adapted.prepare((gateway, &mut views.full), views.former, session)
+    }
+
+    /// Installs what was derived. Then every stream of the Gateway has to be polled: some wait for it.
+    pub fn install(&mut self, derived: Derived) {
+        if let Some(views) = self.by_gateway.get_mut(derived.gateway())
+            && let Some(adapted) = views.adapted.get_mut(&derived.features())
+        {
+            adapted.install(derived, &mut views.full);
+        }
+    }
+
+    pub(super) fn disconnect(&mut self, gateway: &ObjectName, features: Features, session: u64) {
+        if let Some(views) = self.by_gateway.get_mut(gateway) {
+            views.disconnect(features, session);
         }
         self.remove_if_unused(gateway);
     }

@@ -1,12 +1,13 @@
 //! Encodes the model into its wire form. Cannot fail: a model value is correct by construction.
 //!
 //! The same value always gives the same bytes, in every process: fields in the order of their
-//! numbers, lists in the order of the model, and no maps. So a hash of the bytes is a version on
+//! numbers (but the listeners of a rule before what it does), lists in the order of the model, and no maps. So a hash of the bytes is a version on
 //! which all replicas of a controller agree ([`crate::delta::Version`]).
 
 mod authorization;
 mod endpoint;
 mod filter;
+pub(crate) mod former;
 mod jwt;
 mod matching;
 mod networks;
@@ -19,7 +20,7 @@ mod value;
 pub(crate) use policy::ANY_NUMBER;
 use prost::Message;
 
-use crate::model::{Attachment, Resource, RouteRule};
+use crate::model::{Resource, RouteRule};
 use crate::proto;
 
 /// The bytes of a resource's protobuf message.
@@ -31,7 +32,7 @@ pub fn resource(resource: &Resource) -> Vec<u8> {
         Resource::Service(service) => proto::Service::from(&**service).encode_to_vec(),
         Resource::Backend(backend) => proto::Backend::from(&**backend).encode_to_vec(),
         Resource::Workload(workload) => proto::Workload::from(&**workload).encode_to_vec(),
-        Resource::Route(route) => proto::Route::from(&**route).encode_to_vec(),
+        Resource::Route(route) => route::bytes(route),
         Resource::Policy(policy) => proto::Policy::from(&**policy).encode_to_vec(),
     }
 }
@@ -41,16 +42,6 @@ pub fn resource(resource: &Resource) -> Vec<u8> {
 pub fn rule_bytes(rule: &RouteRule) -> usize {
     let route = proto::Route {
         rule: Some(rule.into()),
-        ..proto::Route::default()
-    };
-    route.encoded_len()
-}
-
-/// Bytes of the listeners of a rule in its message.
-#[must_use]
-pub fn attachment_bytes(attachments: &[Attachment]) -> usize {
-    let route = proto::Route {
-        attachments: route::attachments(attachments),
         ..proto::Route::default()
     };
     route.encoded_len()

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use prost::Message as _;
+use prost::encoding::{WireType, decode_key, decode_varint};
+
 use super::value::{list, texts};
 use crate::model::{
     Attachment, CookiePath, Filters, Hostname, HttpRule, L4Backend, L4Rule, Order, RequestProtocol,
@@ -9,6 +12,44 @@ use crate::model::{
     Timeout,
 };
 use crate::proto::{self, route, session_persistence};
+
+/// The bytes of a rule: its key and listeners before everything else, so that a proxy that cannot read the rest
+/// knows where to refuse its requests.
+pub(super) fn bytes(route: &Route) -> Vec<u8> {
+    let mut rest = proto::Route::from(route);
+    let head = proto::Route {
+        key: std::mem::take(&mut rest.key),
+        listener: std::mem::take(&mut rest.listener),
+        hostnames: std::mem::take(&mut rest.hostnames),
+        attachments: std::mem::take(&mut rest.attachments),
+        ..proto::Route::default()
+    };
+    let mut bytes = Vec::with_capacity(head.encoded_len().saturating_add(rest.encoded_len()));
+    bytes.extend(head.encode_to_vec());
+    bytes.extend(rest.encode_to_vec());
+    bytes
+}
+
+/// Bytes of the key and the listeners at the beginning of a rule's message.
+pub(super) fn head_bytes(message: &[u8]) -> usize {
+    let mut rest = message;
+    loop {
+        let begun = rest;
+        let field = decode_key(&mut rest).ok();
+        let is_head = field.is_some_and(|(tag, wire_type)| {
+            HEAD_FIELDS.contains(&tag) && wire_type == WireType::LengthDelimited
+        });
+        let length = is_head.then(|| decode_varint(&mut rest).ok()).flatten();
+        let length = length.and_then(|length| usize::try_from(length).ok());
+        match length.and_then(|length| rest.get(length..)) {
+            Some(after) => rest = after,
+            None => return message.len().saturating_sub(begun.len()),
+        }
+    }
+}
+
+/// The fields of [`proto::Route`] that say where a rule is: its key, and its listeners in both forms.
+const HEAD_FIELDS: [u32; 4] = [1, 2, 3, 9];
 
 impl From<&Route> for proto::Route {
     fn from(route: &Route) -> Self {
@@ -34,7 +75,7 @@ impl From<&Route> for proto::Route {
 }
 
 /// Listeners of one object that have equal hosts share them: there are as many as an object can have.
-pub(super) fn attachments(attachments: &[Attachment]) -> Vec<proto::Attachment> {
+fn attachments(attachments: &[Attachment]) -> Vec<proto::Attachment> {
     let mut groups: BTreeMap<(&str, &[Hostname]), Vec<String>> = BTreeMap::new();
     for Attachment {
         listener,

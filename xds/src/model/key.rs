@@ -228,6 +228,12 @@ impl RouteKey {
         Self(format!("{kind}/{object}/{rule}/{gateway}").into())
     }
 
+    /// The same rule at a Gateway.
+    #[must_use]
+    pub fn at_gateway(&self, gateway: &ObjectName) -> Self {
+        Self(format!("{}/{gateway}", self.rule()).into())
+    }
+
     /// The same rule at one listener: its name in dumps, and for proxies that get a rule for each listener.
     #[must_use]
     pub fn at(&self, listener: &ListenerKey) -> Self {
@@ -356,6 +362,7 @@ mod tests {
         assert_eq!(route.listener(), None);
         let at = route.at(&own);
         assert_eq!(at.rule(), route.rule());
+        assert_eq!(at.at_gateway(&gateway), route);
         assert_eq!(at.listener(), Some(own.clone()));
         assert_eq!(at.at(&listener).listener(), Some(listener.clone()));
         assert_eq!(

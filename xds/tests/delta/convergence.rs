@@ -6,7 +6,7 @@ use std::time::Instant;
 use proptest::prelude::*;
 use xds::delta::{Client, Encoded, Poll, ProxySession, Views};
 use xds::discovery::{self, Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, Status};
-use xds::model::{Kind, Model, Resource};
+use xds::model::{Features, Kind, Model, Resource};
 
 use crate::support::{Stream, decoded, gateway, publication, service};
 
@@ -253,7 +253,7 @@ fn naive_parts(
 }
 
 fn connect(client: &mut Client, views: &mut Views) -> ProxySession {
-    let mut session = ProxySession::begin(views, gateway());
+    let mut session = ProxySession::begin(views, gateway(), Features::all());
     for request in client.connect() {
         session.receive(request, Instant::now()).expect("our types");
     }
@@ -268,8 +268,8 @@ fn exchange(
     model: &mut Model,
     mut arrive: usize,
 ) {
-    while let Poll::Send(responses) = session.poll(views, Instant::now()) {
-        for response in &responses {
+    while let Poll::Send(unsent) = session.poll(views, Instant::now()) {
+        for response in &session.send(unsent) {
             if arrive == 0 {
                 return;
             }

@@ -4,6 +4,8 @@
 mod batches;
 mod client;
 mod convergence;
+mod features;
+mod forms;
 mod restrictions;
 mod subscriptions;
 mod support;

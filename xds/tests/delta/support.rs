@@ -7,7 +7,7 @@ use bytes::Buf;
 use prost::Message;
 use xds::delta::{Answered, Encoded, Member, Outgoing, Poll, ProxySession, Publication, Views};
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Status};
-use xds::model::{Kind, ObjectName, Resource, ResourceKey, Service, ServiceKey};
+use xds::model::{Features, Kind, ObjectName, Resource, ResourceKey, Service, ServiceKey};
 
 pub(crate) fn gateway() -> ObjectName {
     ObjectName::new("a", "web")
@@ -53,15 +53,24 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(crate) fn to(views: &mut Views) -> Self {
+        Self::with(views, Features::all())
+    }
+
+    pub(crate) fn with(views: &mut Views, features: Features) -> Self {
         Self {
-            session: ProxySession::begin(views, gateway()),
+            session: ProxySession::begin(views, gateway(), features),
             now: Instant::now(),
         }
     }
 
     /// One that has subscribed to everything, holding nothing.
     pub(crate) fn subscribed(views: &mut Views) -> Self {
-        let mut stream = Self::to(views);
+        Self::subscribed_with(views, Features::all())
+    }
+
+    /// The same for a proxy with these features.
+    pub(crate) fn subscribed_with(views: &mut Views, features: Features) -> Self {
+        let mut stream = Self::with(views, features);
         for kind in Kind::ALL {
             stream.request(kind, DeltaDiscoveryRequest::default());
         }
@@ -85,15 +94,30 @@ impl Stream {
         answered
     }
 
+    /// The next step, once what it needs is derived.
     pub(crate) fn poll(&mut self, views: &mut Views) -> Poll {
+        loop {
+            match self.session.poll(views, self.now) {
+                Poll::Derive(derivation) => views.install(derivation.run()),
+                next => return next,
+            }
+        }
+    }
+
+    /// Without deriving what it needs.
+    pub(crate) fn poll_once(&mut self, views: &mut Views) -> Poll {
         self.session.poll(views, self.now)
     }
 
-    pub(crate) fn sent(&mut self, views: &mut Views) -> Vec<DeltaDiscoveryResponse> {
+    pub(crate) fn outgoing(&mut self, views: &mut Views) -> Vec<Outgoing> {
         match self.poll(views) {
-            Poll::Send(responses) => responses.iter().map(decoded).collect(),
+            Poll::Send(unsent) => self.session.send(unsent),
             _ => Vec::new(),
         }
+    }
+
+    pub(crate) fn sent(&mut self, views: &mut Views) -> Vec<DeltaDiscoveryResponse> {
+        self.outgoing(views).iter().map(decoded).collect()
     }
 
     /// The sent resources as text: `name` for a resource, `-name` for a removal.

@@ -24,6 +24,7 @@ impl Limits {
             Budget::ViewResources,
             Budget::ViewBytes,
             Budget::ViewReport,
+            Budget::ViewAttachments,
             Budget::GatewayPolicies,
             Budget::GatewayPolicyBytes,
             Budget::GatewayRateRules,
@@ -65,7 +66,10 @@ impl Limits {
     /// The room of a Gateway beyond these limits for what closes refused routes and listeners.
     #[must_use]
     pub(crate) fn for_closed(&self) -> Self {
-        Self(self.0.map(|limit| limit / CLOSED_PART))
+        // A rule that closes a route matches what its rules match: it has as many entries as they would.
+        let mut closed = Self(self.0.map(|limit| limit / CLOSED_PART));
+        closed.0[Budget::ViewAttachments as usize] = self.of(Budget::ViewAttachments);
+        closed
     }
 }
 

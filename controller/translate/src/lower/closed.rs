@@ -43,9 +43,9 @@ pub(crate) fn close(rules: &[&RouteRule], max_bytes: usize, starts: Starts) -> O
     })
 }
 
-/// The limit of the closing rule of a route at so many listeners whose rules take `bytes` in all.
-pub(crate) fn max_bytes(bytes: usize, listeners: usize) -> usize {
-    let limit = MAX_BYTES / listeners.max(1);
+/// The limit of the closing rule of a route at so many Gateways whose rules take `bytes` in all.
+pub(crate) fn max_bytes(bytes: usize, gateways: usize) -> usize {
+    let limit = MAX_BYTES / gateways.max(1);
     // A start may be longer than the expression that it replaces.
     limit.min(bytes.saturating_mul(2)).max(EVERYTHING_BYTES)
 }

@@ -1,12 +1,12 @@
 //! A route with its rules lowered and its parents resolved.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use xds::model::{self, Attachments, Hostname, ObjectName, Pattern, Route, RouteKey, RouteRule};
 
 use super::closed::{self, Starts};
-use super::route_cost::{self, Cost, RouteCost};
+use super::route_cost::{self, Cost, ListenersCost, RouteCost, RuleSize};
 use super::rule::LoweredRule;
 use crate::api::{ParentReference, Text};
 use crate::budgets::{Budget, Use};
@@ -30,8 +30,8 @@ pub(crate) struct ResolvedRoute {
     pub(crate) uses: Vec<(Budget, Use)>,
     /// The listeners that accept it, each once.
     pub(crate) candidates: Box<[Candidate]>,
-    /// Its rules at the first of these, or the one that closes it. They are copied for each other listener only where the route fits
-    /// into the view of the Gateway.
+    /// Its rules at all of these that belong to the first Gateway, or the one that closes it. They are copied for
+    /// other Gateways, or for fewer listeners, only where the route fits into the view of the Gateway.
     pub(crate) templates: Box<[Arc<Route>]>,
     /// What it adds to the view of each Gateway.
     pub(crate) costs: Box<[(ObjectName, RouteCost)]>,
@@ -104,7 +104,7 @@ impl ResolvedRoute {
         kind: &str,
         name: &ObjectName,
         mut rules: Vec<LoweredRule>,
-        bytes: &[usize],
+        (sizes, listeners): (&[RuleSize], &[(ObjectName, ListenersCost)]),
     ) {
         let outcomes = rules.iter_mut().map(|lowered| RuleOutcome {
             name: lowered.name.take(),
@@ -116,57 +116,61 @@ impl ResolvedRoute {
             return;
         };
         let mut rules: Vec<RouteRule> = rules.into_iter().map(|lowered| lowered.rule).collect();
-        let all_bytes = bytes.iter().sum();
-        self.closed_bytes = closed::max_bytes(all_bytes, self.candidates.len());
+        let all_bytes = sizes.iter().map(|it| it.bytes).sum();
+        self.closed_bytes = closed::max_bytes(all_bytes, listeners.len());
         let start_bytes = closed::start_bytes(rules.iter());
         if !self.refusals.is_empty() {
             let all: Vec<&RouteRule> = rules.iter().collect();
             let closing = closed::close(&all, self.closed_bytes, Starts::Kept);
             rules = closing.into_iter().collect();
         }
+        let own = self.candidates.iter();
+        let own = own.filter(|it| it.gateway == first.gateway);
+        let attachments: Attachments = own.map(attachment).collect();
         let templates = rules.into_iter().enumerate().filter_map(|(index, rule)| {
             let number = u16::try_from(index).ok()?;
             Some(Arc::new(Route {
-                key: RouteKey::new(kind, name, number, &first.gateway).at(&first.listener),
-                attachments: attachment(first).into(),
+                key: RouteKey::new(kind, name, number, &first.gateway),
+                attachments: attachments.clone(),
                 created: self.created,
                 rule,
             }))
         });
         self.templates = templates.collect();
-        self.costs = self.costs_of(bytes, start_bytes);
+        self.costs = self.costs_of((sizes, listeners), start_bytes);
     }
 
-    /// What it adds to the view of each Gateway, given the bytes of each rule, and those of the expressions
+    /// What it adds to the view of each Gateway, given the size of each rule, and the bytes of the expressions
     /// that close it.
-    fn costs_of(&self, bytes: &[usize], start_bytes: u64) -> Box<[(ObjectName, RouteCost)]> {
+    fn costs_of(
+        &self,
+        (sizes, listeners): (&[RuleSize], &[(ObjectName, ListenersCost)]),
+        start_bytes: u64,
+    ) -> Box<[(ObjectName, RouteCost)]> {
         let Some(first) = self.templates.first() else {
             return Box::default();
         };
-        let mut costs: Vec<(ObjectName, RouteCost)> = Vec::new();
-        for candidate in &self.candidates {
-            let known = costs.iter().position(|(it, _)| *it == candidate.gateway);
-            let known = known.unwrap_or_else(|| {
-                let closed = Cost {
-                    bytes: start_bytes,
-                    ..Cost::default()
-                };
-                let rules = self.refusals.is_empty().then(Cost::default);
-                let cost = RouteCost { rules, closed };
-                costs.push((candidate.gateway.clone(), cost));
-                costs.len() - 1
-            });
-            let Some((_, cost)) = costs.get_mut(known) else {
-                continue;
+        let costs = listeners.iter().map(|(gateway, listeners)| {
+            let of_rule = |template: &Route, size| {
+                let key = template.key.rule().len();
+                route_cost::of_rule((key, gateway), size, *listeners)
             };
-            cost.closed += route_cost::of_rule(first, self.closed_bytes, candidate);
-            if let Some(rules) = &mut cost.rules {
-                for (template, bytes) in self.templates.iter().zip(bytes) {
-                    *rules += route_cost::of_rule(template, *bytes, candidate);
-                }
-            }
-        }
-        costs.into()
+            // It matches what the rules match, at most.
+            let closing = RuleSize {
+                bytes: self.closed_bytes,
+                matches: sizes.iter().map(|it| it.matches).sum(),
+            };
+            let mut closed = of_rule(first, closing);
+            closed.bytes += start_bytes;
+            let rules = self.refusals.is_empty().then(|| {
+                let rules = self.templates.iter().zip(sizes);
+                rules.fold(Cost::default(), |sum, (template, size)| {
+                    sum + of_rule(template, *size)
+                })
+            });
+            (gateway.clone(), RouteCost { rules, closed })
+        });
+        costs.collect()
     }
 
     /// The rule that closes it.
@@ -176,25 +180,34 @@ impl ResolvedRoute {
         let template = Route::clone(self.templates.first()?);
         Some(Arc::new(Route { rule, ..template }))
     }
-
-    /// Its rules at a listener.
-    pub(crate) fn rules_at(&self, candidate: &Candidate) -> impl Iterator<Item = Arc<Route>> {
-        self.templates.iter().map(|rule| at(rule, candidate))
-    }
 }
 
-/// A rule at another listener.
-pub(crate) fn at(rule: &Arc<Route>, candidate: &Candidate) -> Arc<Route> {
-    let attachments = Attachments::from(attachment(candidate));
-    if rule.attachments == attachments {
+/// A rule at listeners of a Gateway.
+pub(crate) fn at(rule: &Arc<Route>, gateway: &ObjectName, attachments: &Attachments) -> Arc<Route> {
+    let key = rule.key.at_gateway(gateway);
+    if rule.key == key && rule.attachments == *attachments {
         return Arc::clone(rule);
     }
     Arc::new(Route {
-        key: rule.key.at(&candidate.listener),
-        attachments,
+        key,
+        attachments: attachments.clone(),
         created: rule.created,
         rule: rule.rule.clone(),
     })
+}
+
+/// Listeners by Gateway.
+pub(crate) fn attachments_by_gateway<'a>(
+    candidates: impl IntoIterator<Item = &'a Candidate>,
+) -> BTreeMap<&'a ObjectName, Attachments> {
+    let mut all: BTreeMap<&ObjectName, Vec<model::Attachment>> = BTreeMap::new();
+    for candidate in candidates {
+        let of_gateway = all.entry(&candidate.gateway).or_default();
+        of_gateway.push(attachment(candidate));
+    }
+    let all = all.into_iter();
+    all.map(|(gateway, list)| (gateway, list.into_iter().collect()))
+        .collect()
 }
 
 fn attachment(candidate: &Candidate) -> model::Attachment {

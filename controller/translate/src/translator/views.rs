@@ -212,6 +212,7 @@ mod tests {
             resources,
             bytes: 10 * resources,
             report: resources,
+            attachments: resources,
         }
     }
 

@@ -17,6 +17,10 @@ pub trait Observer: Send + Sync + 'static {
     /// Called when a stream of a proxy of this Gateway has ended because its requests are too large. A proxy
     /// that reports what it holds sends them again, so it will not be served.
     fn too_large(&self, gateway: &ObjectName);
+
+    /// Called when a stream of a proxy of this Gateway has ended because the proxy is of the release before, and
+    /// its Gateway has more rules than such proxies can be sent: it has to be upgraded.
+    fn outdated(&self, gateway: &ObjectName);
 }
 
 /// A proxy with an open stream.

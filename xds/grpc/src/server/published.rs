@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::{Notify, watch};
-use xds::delta::{Publication, Views};
+use xds::delta::{Derived, Publication, Views};
 use xds::model::ObjectName;
 
 use super::locked;
@@ -41,6 +41,20 @@ impl Published {
     /// Prepares the first publication, by a part of it.
     pub fn stage(&self, publication: Publication) {
         self.views().stage(publication);
+    }
+
+    /// Installs what was derived, and wakes the streams that wait for it.
+    pub fn install(&self, derived: Derived) {
+        let gateway = derived.gateway().clone();
+        self.views().install(derived);
+        self.wake(&gateway);
+    }
+
+    /// Wakes the streams of a Gateway.
+    pub(super) fn wake(&self, gateway: &ObjectName) {
+        if let Some(follower) = locked(&self.followers).get(gateway) {
+            follower.send_replace(());
+        }
     }
 
     /// The views. Hold the lock briefly: never across an `await`.

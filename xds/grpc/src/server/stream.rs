@@ -10,8 +10,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep_until, timeout};
 use tonic::{Code, Status, Streaming};
 use tracing::{debug, warn};
-use xds::delta::{Answered, Outgoing, Poll, ProxySession, UnknownType};
+use xds::delta::{Answered, Derivation, Outgoing, Poll, ProxySession, UnknownType};
 use xds::discovery::DeltaDiscoveryRequest;
+use xds::model::Features;
 
 use super::authorize::ProxyIdentity;
 use super::budget::Budget;
@@ -45,8 +46,17 @@ enum StreamEnd {
     Status(Status),
     /// A request exceeds the limit of one, or of what is kept of all.
     TooLarge(Status),
+    /// The proxy is of the release before, and its Gateway has more rules than it can be sent.
+    Outdated,
     /// The proxy does not read, so no status can be sent.
     Unresponsive,
+}
+
+/// What a stream does next.
+enum Step {
+    /// Waits for an event, or until this time.
+    Wait(Option<Instant>),
+    Derive(Derivation),
 }
 
 /// The event that woke a stream.
@@ -100,6 +110,11 @@ impl Stream {
             warn!(%gateway, %status, "requests of a proxy are too large, so it is not served: remove routes of its Gateway");
             self.connection.server.observer.too_large(gateway);
         }
+        if let StreamEnd::Outdated = &ending {
+            let gateway = &identity.gateway;
+            warn!(%gateway, "{OUTDATED}");
+            self.connection.server.observer.outdated(gateway);
+        }
         self.end(ending).await;
     }
 
@@ -115,9 +130,13 @@ impl Stream {
         let Some(first) = first else {
             return Err(StreamEnd::Gone);
         };
-        let id = first.node.as_ref().map_or("", |node| &node.id);
-        let node = call::node(identity, id)?;
-        let registration = StreamRegistration::take(server, node, self.connection.address)?;
+        let stated = first.node.as_ref();
+        let node = call::node(identity, stated.map_or("", |node| &node.id))?;
+        let features = stated.map_or(Features::NONE, |node| {
+            Features::stated(&node.client_features)
+        });
+        let address = self.connection.address;
+        let registration = StreamRegistration::take(server, node, features, address)?;
         Ok((registration, first))
     }
 
@@ -131,7 +150,10 @@ impl Stream {
             let taken = request
                 .take()
                 .map_or(Ok(()), |it| self.take(registration, *it));
-            let deadline = taken.and_then(|()| self.advance(registration));
+            let deadline = match taken {
+                Ok(()) => self.advance(registration).await,
+                Err(ending) => Err(ending),
+            };
             let woken = match deadline {
                 Ok(deadline) => self.wait(registration, deadline).await,
                 Err(ending) => return ending,
@@ -201,19 +223,33 @@ impl Stream {
     }
 
     /// Does all pending work and returns when to wake up next.
-    fn advance(&mut self, registration: &StreamRegistration) -> Result<Option<Instant>, StreamEnd> {
+    async fn advance(
+        &mut self,
+        registration: &StreamRegistration,
+    ) -> Result<Option<Instant>, StreamEnd> {
+        loop {
+            match self.step(registration)? {
+                Step::Wait(deadline) => return Ok(deadline),
+                Step::Derive(derivation) => registration.derive(derivation).await?,
+            }
+        }
+    }
+
+    fn step(&mut self, registration: &StreamRegistration) -> Result<Step, StreamEnd> {
         let now = Instant::now();
         let mut session = locked(registration.session());
         let until = match registration.poll(&mut session, now) {
             Poll::Wait(until) => until,
-            Poll::Send(responses) => {
-                self.queue.extend(responses);
+            Poll::Send(unsent) => {
+                self.queue.extend(session.send(unsent));
                 (self.begun, self.progress) = (now, now);
                 None
             }
+            Poll::Derive(derivation) => return Ok(Step::Derive(derivation)),
             Poll::Resynchronise => return Err(Status::aborted(TOO_FAR_BEHIND).into()),
+            Poll::TooManyRules => return Err(StreamEnd::Outdated),
         };
-        self.deadline(&session, now, until)
+        self.deadline(&session, now, until).map(Step::Wait)
     }
 
     fn deadline(
@@ -274,6 +310,7 @@ impl Stream {
         let status = match ending {
             StreamEnd::Gone => Status::ok(""),
             StreamEnd::Status(status) | StreamEnd::TooLarge(status) => status,
+            StreamEnd::Outdated => Status::failed_precondition(OUTDATED),
             StreamEnd::Unresponsive => return self.connection.close_now(),
         };
         debug!(%status, "an xDS stream ended");
@@ -321,10 +358,14 @@ impl StreamEnd {
         match self {
             Self::Gone => "the proxy closed it",
             Self::Status(status) | Self::TooLarge(status) => status.message(),
+            Self::Outdated => OUTDATED,
             Self::Unresponsive => "timed out: the proxy neither read nor acknowledged responses",
         }
     }
 }
+
+const OUTDATED: &str = "a proxy of the release before gets each rule once for each listener, and the routes of its \
+     Gateway are too many for that: upgrade the proxies, or remove routes or listeners of the Gateway";
 
 const NO_REQUEST: &str = "timed out waiting for the first request of the stream";
 

@@ -107,6 +107,7 @@ async fn a_vanished_proxy_is_detected() {
     let message = DeltaDiscoveryRequest {
         node: Some(Node {
             id: "a/web/gone".to_owned(),
+            ..Node::default()
         }),
         type_url: Kind::Service.type_url().to_owned(),
         ..DeltaDiscoveryRequest::default()

@@ -108,6 +108,8 @@ pub(crate) enum ServerEvent {
     Disconnected(String),
     /// Of the Gateway in place of the proxy.
     TooLarge,
+    /// The same.
+    Outdated,
 }
 
 struct Events(mpsc::UnboundedSender<(String, ServerEvent)>);
@@ -127,6 +129,10 @@ impl Observer for Events {
 
     fn too_large(&self, gateway: &ObjectName) {
         let _ = self.0.send((gateway.to_string(), ServerEvent::TooLarge));
+    }
+
+    fn outdated(&self, gateway: &ObjectName) {
+        let _ = self.0.send((gateway.to_string(), ServerEvent::Outdated));
     }
 }
 
@@ -293,6 +299,7 @@ impl Stream {
         let request = DeltaDiscoveryRequest {
             node: Some(Node {
                 id: self.node.clone(),
+                ..Node::default()
             }),
             ..request
         };

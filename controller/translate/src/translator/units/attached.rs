@@ -58,27 +58,32 @@ impl Unit for AttachedUnit {
             (left.contains(&candidate.listener) || closed.contains_key(&candidate.listener))
                 && reader.carries_listener(&candidate.gateway, &candidate.listener)
         });
+        let candidates = candidates.filter(|_| !route.templates.is_empty());
         let has_sessions = rules_with_sessions(reader, route);
         let (mut resources, mut with_sessions) = (Vec::new(), Vec::new());
         let mut users = BTreeSet::new();
-        let mut gateways: BTreeMap<ObjectName, Gateways> = BTreeMap::new();
+        let mut gateways: BTreeSet<ObjectName> = BTreeSet::new();
         let closing = closing_rules(route, &closed);
-        for candidate in candidates.filter(|_| !route.templates.is_empty()) {
-            let gateway = &candidate.gateway;
+        for (gateway, attachments) in route::attachments_by_gateway(candidates) {
             if self.is_left_open(reader, route, gateway) {
                 continue;
             }
-            let only = gateways.entry(gateway.clone());
-            let only = only.or_insert_with(|| [gateway.clone()].into());
-            if let Some(starts) = closed.get(&candidate.listener) {
+            gateways.insert(gateway.clone());
+            let only: Gateways = [gateway.clone()].into();
+            // A Gateway that does not take the route closes it at all of its listeners.
+            let starts = attachments.iter().find_map(|it| closed.get(&it.listener));
+            if let Some(starts) = starts {
                 let closing = closing.iter().filter(|(it, _)| it == starts);
                 let closing = closing.filter_map(|(_, rule)| rule.as_ref());
-                let closing =
-                    closing.map(|rule| (route::at(rule, candidate).into(), Arc::clone(only)));
+                let closing = closing.map(|rule| {
+                    let rule = route::at(rule, gateway, &attachments);
+                    (rule.into(), Arc::clone(&only))
+                });
                 resources.extend(closing);
                 continue;
             }
-            for (rule, has_sessions) in route.rules_at(candidate).zip(&has_sessions) {
+            for (rule, has_sessions) in route.templates.iter().zip(&has_sessions) {
+                let rule = route::at(rule, gateway, &attachments);
                 let transport = rule.rule.transport();
                 let targets = rule.rule.targets();
                 let targets = targets.filter_map(|target| Destination::of(target, transport));
@@ -86,12 +91,12 @@ impl Unit for AttachedUnit {
                 if *has_sessions {
                     with_sessions.push((rule, gateway.clone()));
                 } else {
-                    resources.push((rule.into(), Arc::clone(only)));
+                    resources.push((rule.into(), Arc::clone(&only)));
                 }
             }
         }
         let carried = (!gateways.is_empty()).then(|| CarriedRoute {
-            gateways: all_of(gateways),
+            gateways: gateways.into_iter().collect(),
             rules: rule_names(route),
         });
         let counted = left.iter().filter(|_| !route.is_refused());
@@ -274,14 +279,6 @@ fn users(route: Option<&AttachedRoute>) -> &[(Destination, ObjectName)] {
 
 fn with_sessions(route: Option<&AttachedRoute>) -> &[(Arc<Route>, ObjectName)] {
     route.map_or(&[], |route| &route.with_sessions)
-}
-
-/// All Gateways; of a single one, the list that exists.
-fn all_of(gateways: BTreeMap<ObjectName, Gateways>) -> Gateways {
-    match gateways.first_key_value() {
-        Some((_, only)) if gateways.len() == 1 => Arc::clone(only),
-        _ => gateways.into_keys().collect(),
-    }
 }
 
 fn rule_names(route: &ResolvedRoute) -> BTreeSet<Arc<str>> {

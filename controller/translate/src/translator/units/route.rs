@@ -15,7 +15,7 @@ use crate::budgets::{Budget, Limits, Use};
 use crate::lower::closed;
 use crate::lower::expressions::RouteExpressions;
 use crate::lower::route::{self, ResolvedRoute, RouteParent, hostnames};
-use crate::lower::route_cost::{self, RouteCost};
+use crate::lower::route_cost::{self, ListenersCost, RouteCost, RuleSize};
 use crate::lower::route_object::RouteObject;
 use crate::lower::rule::{LoweredRule, RuleContext};
 use crate::owner::Owner;
@@ -279,10 +279,11 @@ fn resolve<T: RouteObject>(
         templates: Box::default(),
         costs: Box::default(),
     };
-    let bytes = route_cost::of_rules(&rules);
+    let sizes = route_cost::of_rules(&rules);
     check_rules(rules.len(), &mut route, limits);
-    check_bytes(&bytes, &mut route, limits);
-    route.take_rules(T::KIND, name, rules, &bytes);
+    let listeners = ListenersCost::by_gateway(&route.candidates);
+    check_bytes(&sizes, &listeners, &mut route, limits);
+    route.take_rules(T::KIND, name, rules, (&sizes, &listeners));
     Some(route)
 }
 
@@ -325,20 +326,27 @@ fn check_rules(rules: usize, route: &mut ResolvedRoute, limits: &Limits) {
     }
 }
 
-/// Refuses a route whose rules take too many bytes in total.
-fn check_bytes(rules: &[usize], route: &mut ResolvedRoute, limits: &Limits) {
-    let listeners = route.candidates.len();
-    let bytes: usize = rules.iter().sum();
+/// Refuses a route whose rules take too many bytes in total: at each Gateway once, with their listeners.
+fn check_bytes(
+    rules: &[RuleSize],
+    listeners: &[(ObjectName, ListenersCost)],
+    route: &mut ResolvedRoute,
+    limits: &Limits,
+) {
+    let bytes: usize = rules.iter().map(|it| it.bytes).sum();
+    let of_gateways = listeners
+        .iter()
+        .map(|(_, listeners)| bytes.saturating_add(rules.len().saturating_mul(listeners.bytes())));
+    let used = of_gateways.fold(0, usize::saturating_add) as u64;
     let limit = limits.of(Budget::RouteBytes);
-    let used = bytes.saturating_mul(listeners) as u64;
     let of_object = Use::of_object(used, limit);
     route
         .uses
         .extend(of_object.map(|it| (Budget::RouteBytes, it)));
     if used > limit {
         let message = format!(
-            "rules of {bytes} bytes at {listeners} listeners exceed the limit of {} in total: name fewer \
-             listeners, or split the route",
+            "the rules take {used} bytes with the names of their listeners, once for each Gateway, which exceeds \
+             the limit of {}: name fewer listeners, or split the route",
             Budget::RouteBytes.definition().unit.text(limit)
         );
         let problem = Problem::new(Reason::RouteTooLarge, "spec.parentRefs", message);

@@ -21,7 +21,7 @@ pub(crate) struct ViewUnit(pub(crate) ObjectName);
 #[derive(Debug, PartialEq)]
 pub(crate) struct View {
     refused: BTreeMap<RouteName, ViewRefusal>,
-    uses: [(Budget, Use); 3],
+    uses: [(Budget, Use); 4],
 }
 
 impl Unit for ViewUnit {

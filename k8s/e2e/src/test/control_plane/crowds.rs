@@ -30,9 +30,9 @@ const SLOWDOWN: u32 = 10;
 /// Largest status of an object in bytes, with some room for what the API server adds.
 const STATUS: usize = 80 << 10;
 
-/// Routes with as many rules as a route may have, at a Gateway with as many listeners as that may have: twice
-/// as much as it has room for.
-const ROUTES: usize = 260;
+/// Routes with as many rules as a route may have, at a Gateway with as many listeners as that may have: it has room
+/// for 512.
+const ROUTES: usize = 640;
 const RULES: usize = 16;
 const LISTENERS: u16 = 64;
 

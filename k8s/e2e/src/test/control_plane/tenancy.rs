@@ -69,7 +69,7 @@ async fn assert_isolation(scope: &Scope, other: &Scope) -> Result<()> {
     let ask = DeltaDiscoveryRequest {
         type_url: Kind::Route.type_url().to_owned(),
         resource_names_subscribe: vec![format!(
-            "HTTPRoute/{0}/echo-80/0/Gateway/{0}/edge/port-80",
+            "HTTPRoute/{0}/echo-80/0/{0}/edge",
             other.namespace
         )],
         ..DeltaDiscoveryRequest::default()

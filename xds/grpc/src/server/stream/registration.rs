@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 use tonic::Status;
 use tracing::info;
-use xds::delta::{Poll, ProxySession};
+use xds::delta::{Derivation, Poll, ProxySession};
+use xds::model::Features;
 
 use crate::NodeId;
 use crate::server::observer::{Event, Proxy};
@@ -28,6 +30,7 @@ impl StreamRegistration {
     pub(super) fn take(
         server: &Arc<Server>,
         node: NodeId,
+        features: Features,
         address: SocketAddr,
     ) -> Result<Self, Status> {
         let mut registry = locked(&server.registry);
@@ -37,7 +40,7 @@ impl StreamRegistration {
         }
         let gateway = node.gateway.clone();
         let wake = server.published.follow(&gateway);
-        let session = ProxySession::begin(&mut server.published.views(), gateway);
+        let session = ProxySession::begin(&mut server.published.views(), gateway, features);
         let proxy = Proxy {
             stream: session.number(),
             node,
@@ -71,6 +74,17 @@ impl StreamRegistration {
 
     pub(super) fn poll(&self, session: &mut ProxySession, now: Instant) -> Poll {
         session.poll(&mut self.server.published.views(), now)
+    }
+
+    /// Derives what the stream waits for, beside the tasks of other streams, and wakes those that wait for it too.
+    pub(super) async fn derive(&self, derivation: Derivation) -> Result<(), Status> {
+        let server = Arc::clone(&self.server);
+        let derive = spawn_blocking(move || server.published.install(derivation.run()));
+        derive.await.map_err(|error| {
+            // One of the others has to begin again.
+            self.server.published.wake(&self.proxy.node.gateway);
+            Status::internal(error.to_string())
+        })
     }
 
     /// Completes when something was published since the last call.
