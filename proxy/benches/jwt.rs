@@ -11,7 +11,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use proxy::http::head::{Field, Fields, Span};
 use proxy::http::known::KnownHeader;
 use proxy::policy::authorization::{Authorization, Subject};
-use proxy::policy::effective_fields::EffectiveFields;
+use proxy::policy::effective_fields::{EffectiveFields, PolicyView};
 use proxy::policy::forwarded::HeaderTrust;
 use proxy::policy::jwt::{
     Authenticator, ClaimsUse, KeySet, KeySource, Provenance, TokenCache, TokenSources,
@@ -109,10 +109,13 @@ fn allow(conditions: impl IntoIterator<Item = String>) -> Authorization {
         name: String::new(),
         when,
     });
-    Authorization::compile(&AuthorizationPolicy {
-        deny: Vec::new(),
-        allow: rules.collect(),
-    })
+    Authorization::compile(
+        "TrafficPolicy/a/b",
+        &AuthorizationPolicy {
+            deny: Vec::new(),
+            allow: rules.collect(),
+        },
+    )
 }
 
 fn jwt(criterion: &mut Criterion) {
@@ -179,6 +182,7 @@ fn authorization(criterion: &mut Criterion) {
                         principal: Some(&sender),
                         own: b"",
                         grants: None,
+                        view: PolicyView::Effective,
                     },
                     client: IpAddr::V4(Ipv4Addr::LOCALHOST),
                     claims: sender.claims(),

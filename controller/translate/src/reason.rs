@@ -55,6 +55,8 @@ pub enum Reason {
     /// Not in Gateway API: the target of a policy carries no traffic.
     NotInUse,
     OverlappingHostnames,
+    /// Of GEP-713: a policy of a wider target takes precedence.
+    Overridden,
     ParentNotAccepted,
     ParentNotProgrammed,
     PartiallyAssigned,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use proxy::http::head::Fields;
 use proxy::policy::authorization::{ClaimValues, Subject};
-use proxy::policy::effective_fields::EffectiveFields;
+use proxy::policy::effective_fields::{EffectiveFields, PolicyView};
 use proxy::policy::forwarded::HeaderTrust;
 use proxy::policy::rate_limit::{Moment, Pace, RateLimit, RateLimits, RuleCounter, no_counts};
 use serde_json::json;
@@ -22,7 +22,7 @@ fn limits(moment: Moment, rules: usize) -> RateLimits {
     let many = NonZeroU32::new(100_000).expect("not 0");
     let rate = Rate::new(many, RatePeriod::Second, many).expect("a short burst");
     let key = match moment {
-        Moment::Early => RateLimitKey::ClientAddress {
+        Moment::Head | Moment::Early => RateLimitKey::ClientAddress {
             ipv4_prefix: 32,
             ipv6_prefix: 64,
         },
@@ -46,7 +46,12 @@ fn limits(moment: Moment, rules: usize) -> RateLimits {
         counter.set(rule.rate.map(Pace::new), rule.max_keys, Duration::ZERO);
         Arc::new(counter)
     });
-    RateLimits::new(Arc::new(limit), None)
+    let limit = Arc::new(limit);
+    let limits = match moment {
+        Moment::Head => RateLimits::at_head([(limit, PolicyView::AsSent)]),
+        Moment::Early | Moment::Late => RateLimits::at_rule([(limit, PolicyView::Effective)], None),
+    };
+    limits.expect("a rule that counts")
 }
 
 /// Counts requests of clients in turn.
@@ -69,12 +74,13 @@ pub(super) fn count(times: u64, moment: Moment, rules: usize) {
                 principal: None,
                 own: b"",
                 grants: None,
+                view: PolicyView::Effective,
             },
             client: IpAddr::V4(Ipv4Addr::from_bits(address)),
             claims: claims.as_ref(),
         };
         let since = Duration::from_micros(number);
-        let counted = limits.count(moment, black_box(subject), (since, 0), false);
+        let counted = limits.count(moment, |_| black_box(subject), (since, 0), false);
         assert!(black_box(counted).refusal.is_none());
     }
 }

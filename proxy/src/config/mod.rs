@@ -20,6 +20,7 @@ mod l4;
 pub mod local;
 mod origin;
 pub mod publish;
+mod rule_policies;
 mod snapshot;
 pub mod watch;
 pub mod xds;
@@ -32,6 +33,7 @@ pub use crate::memory::{Chunked, ChunkedEntries};
 pub use endpoints::{Draw, EndpointIdentity, EndpointRef, EndpointSet};
 pub use external_auth::ExternalAuth;
 pub use l4::{BindProtocol, L4Backend, L4Routes, L4Rule, TrafficMode};
+pub use rule_policies::{HeadPolicies, RuleAuthorization, RuleJwt};
 pub use snapshot::{
     Accepts, Address, BackendExtras, Bind, BindSettings, Cluster, ClusterIndex, Endpoint,
     InvalidPolicies, Listener, ListenerSettings, Picker, PlacedRule, Protection, Protocol,

@@ -14,11 +14,11 @@ use super::endpoints::{Draw, EndpointIdentity, EndpointSet};
 use super::external_auth::ExternalAuth;
 use super::held::HeldQueue;
 use super::l4::{BindProtocol, L4Routes, TrafficMode};
+use super::rule_policies::{HeadPolicies, RuleAuthorization, RuleJwt};
 use super::{Chunked, ChunkedEntries};
 use crate::http::engine::Scheme;
 use crate::limits::Limits;
 use crate::names::{Interned, KeyPrefix};
-use crate::policy::authorization::Authorization;
 use crate::policy::client_networks::ClientNetworks;
 use crate::policy::compiled::{BackendPolicy, RuleResponses};
 use crate::policy::cors::Cors;
@@ -120,6 +120,11 @@ pub struct BindSettings {
     pub path_options: model::PathOptions,
     /// Hops whose forwarding headers are trusted.
     pub trust: TrustedHops,
+    /// The networks of the Gateway's overriding policy, if the address of a connection is that of its client:
+    /// connections of others are closed at once.
+    pub networks: Option<Arc<ClientNetworks>>,
+    /// Of the Gateway, for requests that match no listener; `None` without.
+    pub head_policies: Option<Box<HeadPolicies>>,
     /// Access log of requests that match no listener, or whose head is malformed.
     pub access_log: model::AccessLog,
 }
@@ -165,7 +170,7 @@ pub struct Listener {
 }
 
 /// The settings of a listener, which a request keeps until its end.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub struct ListenerSettings {
     /// Its id in the counters.
     pub id: Interned,
@@ -175,6 +180,8 @@ pub struct ListenerSettings {
     pub hostname: Option<model::Hostname>,
     /// Authorization servers that are called before a rule is selected.
     pub external_auth: Arc<[ExternalAuth]>,
+    /// Of Gateway, ListenerSet and listener; `None` without.
+    pub head_policies: Option<Box<HeadPolicies>>,
     /// The access log of requests that no rule serves.
     pub access_log: model::AccessLog,
 }
@@ -233,10 +240,11 @@ pub struct Rule {
     /// Format and filter of its access log.
     pub access_log: Arc<model::AccessLog>,
     /// JWT authentication; `None` without.
-    pub jwt: Option<Arc<Authenticator>>,
-    /// Authorization rules; `None` allows all requests.
-    pub authorization: Option<Arc<Authorization>>,
-    /// Networks of clients, each of which has to accept a request.
+    pub jwt: Option<Box<RuleJwt>>,
+    /// Authorization policies, each of which has to allow a request: overriding ones, the widest first, and
+    /// then its own.
+    pub authorization: Box<[RuleAuthorization]>,
+    /// Networks of clients, each of which has to accept a request, beside those of [`HeadPolicies`].
     pub networks: Box<[Arc<ClientNetworks>]>,
     /// Rate limits; `None` without.
     pub rate_limits: Option<Box<RateLimits>>,
@@ -293,6 +301,12 @@ impl Rule {
         self.timeouts.as_ref()?.backend
     }
 
+    /// The bound of the time for the head of a response, of a rule with timeouts of its own.
+    #[must_use]
+    pub fn head_bound(&self) -> Option<Duration> {
+        self.timeouts.as_ref()?.head_bound
+    }
+
     /// Whether the route set `0s`: then the default timeout for backends does not apply either.
     #[must_use]
     pub fn waits_forever(&self) -> bool {
@@ -317,7 +331,13 @@ impl Rule {
     pub fn hides_query(&self) -> bool {
         let of_rejected = self.invalid_policies.as_ref();
         of_rejected.is_some_and(|it| it.hides_query)
-            || self.jwt.as_deref().is_some_and(Authenticator::reads_target)
+            || self.authenticator().is_some_and(|it| it.reads_target())
+    }
+
+    /// What authenticates its requests.
+    #[must_use]
+    pub fn authenticator(&self) -> Option<&Arc<Authenticator>> {
+        self.jwt.as_ref().map(|jwt| &jwt.authenticator)
     }
 
     /// Its own CORS filter.
@@ -345,6 +365,8 @@ pub struct RuleTimeouts {
     pub backend: Option<Duration>,
     /// Whether one of them is `0s`.
     pub waits_forever: bool,
+    /// What overriding policies bound the time for the head of a response to, whatever the others are.
+    pub head_bound: Option<Duration>,
 }
 
 /// The session persistence of a rule.

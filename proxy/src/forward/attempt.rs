@@ -388,16 +388,15 @@ impl<'a> Attempt<'a> {
     }
 
     /// Timeout of the response head, from the last request byte on. The route's timeouts replace
-    /// the default.
+    /// the default, but not the bound of an overriding policy.
     pub(super) fn head_timeout(&self) -> Option<Duration> {
+        let rule = self.matched.rule;
+        let is_exempt = self.is_grpc || self.request_kind == RequestKind::Upgrade;
         match self.until {
-            Some(_) => self.time_left(),
-            None if self.matched.rule.waits_forever()
-                || self.is_grpc
-                || self.request_kind == RequestKind::Upgrade =>
-            {
-                None
-            }
+            Some(_) if is_exempt => self.time_left(),
+            Some(_) => self.limited(rule.head_bound()),
+            None if is_exempt => None,
+            None if rule.waits_forever() => rule.head_bound(),
             None => self.destination.backend.limits.response_head_timeout,
         }
     }

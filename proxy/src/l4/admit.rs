@@ -28,7 +28,7 @@ pub(super) fn admit(
     let result = client_networks::check(&rule.networks, client);
     shard.counters.networks.count(result);
     if let Some(trace) = trace {
-        trace.networks(client, result);
+        trace.networks(client, &rule.networks);
     }
     if let Err(outside) = result {
         let (route, why) = (&*rule.name, outside.reason());

@@ -44,6 +44,27 @@ macro_rules! effective {
 
 limits_table!(effective);
 
+macro_rules! bounded {
+    ($($(#[$doc:meta])* $field:ident $name:literal:
+        $kind:ident, $scope:ident, $default:literal, $least:literal..=$most:literal;)*) => {
+        impl Limits {
+            /// These limits, of which none is wider than those of an overriding policy.
+            #[must_use]
+            pub fn bounded_by(self, bounds: &model::Limits) -> Self {
+                let all = self.with(bounds);
+                Self {
+                    $($field: match bounds.$field {
+                        Some(_) => <kinds::$kind as LimitKind>::tighter(self.$field, all.$field),
+                        None => self.$field,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+limits_table!(bounded);
+
 impl Limits {
     /// Whether a connection that has carried this many requests may carry another one.
     #[must_use]

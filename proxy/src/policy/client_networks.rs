@@ -7,9 +7,18 @@ use super::networks::Networks;
 use crate::failure::{Failure, FailureKind};
 use crate::names::causes;
 
-/// The compiled networks of a policy. Policies with the same lists share them.
+/// The compiled networks of a policy.
 #[derive(Debug, PartialEq, Eq)]
-pub enum ClientNetworks {
+pub struct ClientNetworks {
+    /// `kind/namespace/name` of the policy.
+    pub policy: Box<str>,
+    /// What it accepts.
+    pub lists: ClientLists,
+}
+
+/// Lists of networks. Policies with the same lists share them.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ClientLists {
     /// A list was never read: no client is accepted.
     ListMissing,
     /// The lists.
@@ -43,7 +52,7 @@ impl From<Outside> for Failure {
     }
 }
 
-impl ClientNetworks {
+impl ClientLists {
     /// Checks an address.
     ///
     /// # Errors
@@ -69,7 +78,8 @@ impl ClientNetworks {
 ///
 /// One refuses it.
 pub fn check(policies: &[Arc<ClientNetworks>], client: IpAddr) -> Result<(), Outside> {
-    policies.iter().try_for_each(|policy| policy.check(client))
+    let mut policies = policies.iter();
+    policies.try_for_each(|policy| policy.lists.check(client))
 }
 
 #[cfg(test)]
@@ -85,14 +95,14 @@ mod tests {
     fn deny_wins_and_an_allow_list_denies_the_rest() {
         let allow = Some(networks("10.0.0.0", 8));
         let deny = networks("10.1.0.0", 16);
-        let both = ClientNetworks::Lists { deny, allow };
+        let both = ClientLists::Lists { deny, allow };
         let check =
-            |policy: &ClientNetworks, text: &str| policy.check(text.parse().expect("an address"));
+            |lists: &ClientLists, text: &str| lists.check(text.parse().expect("an address"));
         assert_eq!(check(&both, "10.2.0.1"), Ok(()));
         assert_eq!(check(&both, "10.1.0.1"), Err(Outside::Denied));
         assert_eq!(check(&both, "::ffff:10.1.0.1"), Err(Outside::Denied));
         assert_eq!(check(&both, "192.0.2.1"), Err(Outside::NotAllowed));
-        let none = ClientNetworks::Lists {
+        let none = ClientLists::Lists {
             deny: Arc::default(),
             allow: Some(Arc::default()),
         };
@@ -102,10 +112,13 @@ mod tests {
             "an empty list"
         );
         assert_eq!(
-            check(&ClientNetworks::ListMissing, "10.2.0.1"),
+            check(&ClientLists::ListMissing, "10.2.0.1"),
             Err(Outside::ListMissing)
         );
-        let all = [Arc::new(both), Arc::new(none)];
+        let all = [both, none].map(|lists| {
+            let policy = "TrafficPolicy/a/b".into();
+            Arc::new(ClientNetworks { policy, lists })
+        });
         assert!(super::check(&all, "10.2.0.1".parse().expect("valid")).is_err());
         assert!(super::check(&[], "10.2.0.1".parse().expect("valid")).is_ok());
     }

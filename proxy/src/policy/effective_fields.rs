@@ -1,5 +1,6 @@
 //! The header fields of a request as policies evaluate it: the fields that the client sent, without
-//! those that only the gateway or an authorization server may set, and with the ones that they set.
+//! those that only the gateway or an authorization server may set, and with the ones that they set. Overriding
+//! policies see the fields as the client sent them.
 
 use super::forwarded::HeaderTrust;
 use super::jwt::Principal;
@@ -8,6 +9,27 @@ use crate::http::grammar::is_equivalent;
 use crate::http::head::{Field, Fields};
 use crate::http::known::KnownHeader;
 use crate::http::lines::pairs;
+
+/// What a policy sees of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyView {
+    /// The header fields as the backend will receive them, and the claims of the token.
+    Effective,
+    /// The header fields as the client sent them, and no claims: an overriding policy whose target, and the
+    /// wider ones, have no overriding JWT policy. What verifies tokens is then for nearer targets to say.
+    AsSent,
+    /// The header fields as the client sent them, and the claims of a token that an overriding policy of the
+    /// same target, or a wider one, verifies.
+    AsSentWithClaims,
+}
+
+impl PolicyView {
+    /// Whether it includes claims.
+    #[must_use]
+    pub fn has_claims(self) -> bool {
+        self != Self::AsSent
+    }
+}
 
 /// The effective fields of a request.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +46,8 @@ pub struct EffectiveFields<'a> {
     pub own: &'a [u8],
     /// The edits that authorization servers have granted.
     pub grants: Option<&'a Mutation>,
+    /// For whom.
+    pub view: PolicyView,
 }
 
 impl<'a> EffectiveFields<'a> {
@@ -37,13 +61,19 @@ impl<'a> EffectiveFields<'a> {
             let passes = passes(field) && !self.drops(field.known, name);
             passes.then(|| (name, field.value.of(self.bytes)))
         });
-        let own = pairs(self.own).filter(move |(name, _)| !self.is_granted(name));
-        let granted = self.grants.map_or(&[][..], Mutation::lines);
+        let (own, granted) = match self.view {
+            PolicyView::Effective => (self.own, self.grants.map_or(&[][..], Mutation::lines)),
+            PolicyView::AsSent | PolicyView::AsSentWithClaims => (&[][..], &[][..]),
+        };
+        let own = pairs(own).filter(move |(name, _)| !self.is_granted(name));
         received.chain(own).chain(pairs(granted))
     }
 
     /// Whether a field of the client is dropped.
     fn drops(self, known: KnownHeader, name: &[u8]) -> bool {
+        if self.view != PolicyView::Effective {
+            return self.header_trust.hides(known, name);
+        }
         self.header_trust.drops(known, name)
             || self.is_granted(name)
             || pairs(self.own).any(|(own, _)| is_equivalent(own, name))

@@ -2,7 +2,7 @@
 
 use crate::http::head::{Field, Fields, Span};
 use crate::http::known::KnownHeader;
-use crate::policy::effective_fields::EffectiveFields;
+use crate::policy::effective_fields::{EffectiveFields, PolicyView};
 use crate::policy::forwarded::HeaderTrust;
 
 /// A head with these field lines.
@@ -29,6 +29,7 @@ pub(super) fn effective((fields, bytes): &(Fields, Vec<u8>)) -> EffectiveFields<
         principal: None,
         own: b"",
         grants: None,
+        view: PolicyView::Effective,
     }
 }
 

@@ -17,9 +17,10 @@ impl<'a> Exchange<'a> {
     /// Accepts or rejects the request by the rule's JWT policy. If the token's key is unknown, it
     /// may be a new one: waits for the key set to be fetched.
     pub(super) async fn authenticate(&mut self, matched: &Matched<'a>) -> Result<(), Failure> {
-        let Some(policy) = matched.rule.jwt.as_deref() else {
+        let Some(jwt) = matched.rule.jwt.as_deref() else {
             return Ok(());
         };
+        let policy = &*jwt.authenticator;
         if self.is_preflight(matched) {
             self.trace_preflight("jwt");
             return Ok(());
@@ -41,12 +42,13 @@ impl<'a> Exchange<'a> {
             .map_err(|refusal| *refusal);
         self.shard.counters.tokens.count(authenticated_by);
         if let Some(trace) = &self.record.trace {
-            trace.token(authenticated_by);
+            trace.token(&jwt.policy, authenticated_by);
         }
         if let Err(refusal) = authenticated_by {
             // The client does not learn the reason: it is only logged.
             tracing::debug!(
                 route = &*matched.rule.name,
+                policy = &*jwt.policy,
                 why = refusal.reason(),
                 "authentication failed"
             );

@@ -1,9 +1,9 @@
 //! Authorization, if the rule has a policy.
 
+use crate::config::RuleAuthorization;
 use crate::exchange::{Exchange, Matched};
 use crate::failure::{Failure, FailureKind};
-use crate::policy::authorization::Subject;
-use crate::policy::jwt::Principal;
+use crate::policy::effective_fields::PolicyView;
 
 impl<'a> Exchange<'a> {
     /// Refuses the request if a policy of the rule restricts access in a way that cannot be enforced. A
@@ -25,39 +25,44 @@ impl<'a> Exchange<'a> {
         FailureKind::PolicyInvalid.into()
     }
 
-    /// Allows or rejects the request by the rule's authorization policy.
+    /// Allows or rejects the request by the rule's authorization policies, of which each has to allow it.
     pub(super) fn authorize(&mut self, matched: &Matched<'a>, host: &str) -> Result<(), Failure> {
-        let Some(policy) = matched.rule.authorization.as_deref() else {
+        let policies = &*matched.rule.authorization;
+        if policies.is_empty() {
             return Ok(());
-        };
+        }
         if self.is_preflight(matched) {
             self.trace_preflight("authorization");
             return Ok(());
         }
-        let own = if policy.reads_headers() {
+        policies
+            .iter()
+            .try_for_each(|policy| self.authorize_by(matched, host, policy))
+    }
+
+    fn authorize_by(
+        &mut self,
+        matched: &Matched<'a>,
+        host: &str,
+        rules: &RuleAuthorization,
+    ) -> Result<(), Failure> {
+        let policy = &*rules.policy;
+        let own = if policy.reads_headers() && rules.view == PolicyView::Effective {
             self.own_lines(matched.target)
         } else {
             Vec::new()
         };
-        let received = self.received;
-        let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
-        let subject = Subject {
-            method: received.method(),
-            host,
-            path: matched.target.path(),
-            fields: self.effective_fields(&own),
-            client: self.bind.trust.client(&self.client.hop, fields, bytes),
-            claims: self.principal.as_ref().and_then(Principal::claims),
-        };
+        let subject = self.subject((host, matched.target.path()), rules.view, &own);
         let attributes = policy.attributes(subject);
         let verdict = policy.evaluate(&attributes);
         self.shard.counters.authorizations.count(verdict.result);
         if let Some(trace) = &self.record.trace {
-            trace.authorization(&verdict);
+            trace.authorization(policy.name(), &verdict);
         }
         if let Err(forbidden) = verdict.result {
             tracing::debug!(
                 route = &*matched.rule.name,
+                policy = policy.name(),
                 rule = verdict.rule,
                 errors = ?verdict.errors,
                 why = forbidden.reason(),

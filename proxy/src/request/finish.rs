@@ -58,7 +58,7 @@ impl Exchange<'_> {
         self.work.response_lines.clear();
         self.write_cors_lines(self.cors());
         let lines = &mut self.work.response_lines;
-        let jwt = self.record.rule.and_then(|rule| rule.jwt.as_deref());
+        let jwt = self.record.rule.and_then(|rule| rule.authenticator());
         if let Some(challenge) = jwt.and_then(|policy| policy.challenge(kind)) {
             lines.extend_from_slice(challenge);
         }

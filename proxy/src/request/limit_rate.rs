@@ -4,8 +4,7 @@ use std::time::Instant;
 
 use crate::exchange::{Exchange, Matched};
 use crate::failure::{Failure, FailureKind};
-use crate::policy::authorization::Subject;
-use crate::policy::jwt::Principal;
+use crate::policy::normalise::Target;
 use crate::policy::rate_limit::{Counted, Moment, RateLimits, since_start};
 use crate::trace::PolicyEffect;
 
@@ -40,21 +39,22 @@ impl<'a> Exchange<'a> {
             }
             return Ok(());
         }
-        let own = if limits.reads_headers(moment) {
-            self.own_lines(matched.target)
+        self.count_at(limits, moment, (host, matched.target))
+    }
+
+    /// Counts the request at a moment, or refuses it.
+    pub(super) fn count_at(
+        &mut self,
+        limits: &RateLimits,
+        moment: Moment,
+        (host, target): (&str, Target<'a>),
+    ) -> Result<(), Failure> {
+        let own = if limits.reads_own_headers(moment) {
+            self.own_lines(target)
         } else {
             Vec::new()
         };
-        let received = self.received;
-        let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
-        let subject = Subject {
-            method: received.method(),
-            host,
-            path: matched.target.path(),
-            fields: self.effective_fields(&own),
-            client: self.bind.trust.client(&self.client.hop, fields, bytes),
-            claims: self.principal.as_ref().and_then(Principal::claims),
-        };
+        let subject = |view| self.subject((host, target.path()), view, &own);
         let place = (since_start(Instant::now()), usize::from(self.shard.id));
         let counted = limits.count(moment, subject, place, self.record.trace.is_some());
         if let Some(trace) = &self.record.trace {
@@ -64,8 +64,9 @@ impl<'a> Exchange<'a> {
         let Some(refusal) = counted.refusal else {
             return Ok(());
         };
+        let route = self.record.rule.map(|rule| &*rule.name);
         tracing::debug!(
-            route = &*matched.rule.name,
+            route,
             policy = refusal.policy,
             rule = refusal.rule,
             "refused a request, since there are too many"

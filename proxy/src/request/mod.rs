@@ -5,6 +5,7 @@ mod authorize;
 mod body;
 mod external_auth;
 mod finish;
+mod head_policies;
 mod limit_rate;
 mod local_response;
 mod mirror;
@@ -99,9 +100,10 @@ async fn serve<'a>(
     if exchange.shard.should_shed() {
         return Err(FailureKind::Overloaded.into());
     }
-    let listener = exchange.select_listener(host)?;
+    let listener = exchange.select_listener(host);
+    exchange.check_head_policies(host, target)?;
     let listener = exchange
-        .authorize_by_listener_servers(listener, host, target)
+        .authorize_by_listener_servers(listener?, host, target)
         .await?;
     let matched = exchange.select_rule(listener, host, target)?;
     exchange.refuse_by_invalid_policy(&matched)?;

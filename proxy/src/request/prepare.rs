@@ -1,12 +1,16 @@
 //! The request as sent to the backend: target, host, and added lines.
 
+use std::net::IpAddr;
+
 use rand::RngExt;
 
 use crate::exchange::{Destination, Exchange, Matched};
 use crate::failure::Failure;
 use crate::http::websocket;
-use crate::policy::effective_fields::EffectiveFields;
+use crate::policy::authorization::Subject;
+use crate::policy::effective_fields::{EffectiveFields, PolicyView};
 use crate::policy::headers::HeaderEdits;
+use crate::policy::jwt::Principal;
 use crate::policy::normalise::Target;
 use crate::policy::request_id::RequestId;
 use crate::trace::{RequestBegun, Tracer};
@@ -110,6 +114,35 @@ impl<'a> Exchange<'a> {
         lines
     }
 
+    /// The request as a policy sees it, at this host and path. Only those that see its effective header fields
+    /// need the `own` lines of the gateway.
+    pub(super) fn subject<'e>(
+        &'e self,
+        (host, path): (&'e str, &'e str),
+        view: PolicyView,
+        own: &'e [u8],
+    ) -> Subject<'e> {
+        let claims = self.principal.as_ref().and_then(Principal::claims);
+        Subject {
+            method: self.received.method(),
+            host,
+            path,
+            fields: EffectiveFields {
+                view,
+                ..self.effective_fields(own)
+            },
+            client: self.client_address(),
+            claims: claims.filter(|_| view.has_claims()),
+        }
+    }
+
+    /// The address of the client: behind PROXY protocol and trusted hops.
+    pub(super) fn client_address(&self) -> IpAddr {
+        let received = self.received;
+        let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
+        self.bind.trust.client(&self.client.hop, fields, bytes)
+    }
+
     /// The header fields as the backend will receive them, for policies that evaluate the request.
     pub(super) fn effective_fields<'e>(&'e self, own: &'e [u8]) -> EffectiveFields<'e> {
         EffectiveFields {
@@ -122,6 +155,7 @@ impl<'a> Exchange<'a> {
                 .server_decision
                 .as_deref()
                 .map(|decision| &decision.grants),
+            view: PolicyView::Effective,
         }
     }
 }

@@ -151,6 +151,9 @@ impl Acceptor {
     /// Serves a connection, or hands it to a shard with fewer.
     fn dispatch(&self, downstream: &Rc<Downstream>, socket: TcpStream, address: SocketAddr) {
         let shard = &downstream.proxy.shard;
+        if !accepts(shard, self.bind, address) {
+            return;
+        }
         let other = shard.with_rng(|rng| shard.peers.find_less_loaded(shard.id, rng));
         if let Some(other) = other.filter(|_| !shard.draining.get())
             && let Ok(copy) = copy(&socket)
@@ -166,6 +169,26 @@ impl Acceptor {
         }
         serve(downstream, self.bind, socket, address);
     }
+}
+
+/// Whether the networks that the Gateway enforces accept a client. If not, its connection is closed at once.
+fn accepts(shard: &Shard, bind: u32, client: SocketAddr) -> bool {
+    let snapshot = shard.config.load();
+    let Some(bind) = snapshot.bind(bind) else {
+        return true;
+    };
+    let Some(networks) = &bind.networks else {
+        return true;
+    };
+    // Those that are accepted count with their requests.
+    let result = networks.lists.check(client.ip());
+    if let Err(outside) = result {
+        shard.counters.networks.count(result);
+        let (port, why) = (bind.address.port(), outside.reason());
+        let policy = &*networks.policy;
+        tracing::debug!(client = %client.ip(), port, policy, why, "refused a connection by its address");
+    }
+    result.is_ok()
 }
 
 /// A duplicate descriptor that belongs to no runtime.

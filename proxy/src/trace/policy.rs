@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use admin_types::trace::{Message, PolicyOutcome, Severity};
 
@@ -10,7 +11,7 @@ use crate::config::{Rule, RuleBackend, Sessions};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::Limits;
 use crate::policy::authorization::Verdict;
-use crate::policy::client_networks::Outside;
+use crate::policy::client_networks::{ClientNetworks, Outside};
 use crate::policy::compiled::BackendPolicy;
 use crate::policy::external_auth::{self, MissingVerdict};
 use crate::policy::jwt::{AuthenticatedBy, Refusal};
@@ -44,7 +45,7 @@ impl Tracer {
             (LIMITS, has_limits(rule)),
             (NETWORKS, !rule.networks.is_empty()),
             (JWT, rule.jwt.is_some()),
-            (AUTHORIZATION, rule.authorization.is_some()),
+            (AUTHORIZATION, !rule.authorization.is_empty()),
             (RATE_LIMIT, rule.rate_limits.is_some()),
             (EXTERNAL_AUTH, has_external_auth),
             ("cors", cors || filters().any(|it| it.cors.is_some())),
@@ -81,10 +82,20 @@ impl Tracer {
         self.emit(Severity::Error, message);
     }
 
-    /// Whether the networks of a rule accept a client.
+    /// Whether networks accept a client, by each policy up to the one that does not.
     #[cold]
-    pub(crate) fn networks(&self, client: IpAddr, result: Result<(), Outside>) {
+    pub(crate) fn networks(&self, client: IpAddr, policies: &[Arc<ClientNetworks>]) {
         self.take_unreported(NETWORKS);
+        for networks in policies {
+            let result = networks.lists.check(client);
+            self.networks_of(&networks.policy, client, result);
+            if result.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn networks_of(&self, policy: &str, client: IpAddr, result: Result<(), Outside>) {
         let (severity, detail) = match result {
             Ok(()) => (Severity::Success, format!("{client} is accepted")),
             Err(Outside::ListMissing) => (
@@ -94,16 +105,16 @@ impl Tracer {
             Err(outside) => (Severity::Error, format!("{}: {client}", outside.reason())),
         };
         let message = Message::AuthorizationResult {
-            by: NETWORKS.to_owned(),
+            by: format!("{NETWORKS} {policy}"),
             allowed: result.is_ok(),
             detail,
         };
         self.emit(severity, message);
     }
 
-    /// The result of the JWT policy. Never contains the token.
+    /// The result of a JWT policy (`kind/namespace/name`). Never contains the token.
     #[cold]
-    pub(crate) fn token(&self, result: Result<AuthenticatedBy, Refusal>) {
+    pub(crate) fn token(&self, policy: &str, result: Result<AuthenticatedBy, Refusal>) {
         let (severity, allowed, detail) = match result {
             Ok(AuthenticatedBy::None) => (
                 Severity::Success,
@@ -122,16 +133,16 @@ impl Tracer {
         };
         self.take_unreported(JWT);
         let message = Message::AuthorizationResult {
-            by: "jwt".to_owned(),
+            by: format!("{JWT} {policy}"),
             allowed,
             detail: detail.to_owned(),
         };
         self.emit(severity, message);
     }
 
-    /// The result of the authorization policy, and the decisive rule.
+    /// The result of an authorization policy (`kind/namespace/name`), and the decisive rule.
     #[cold]
-    pub(crate) fn authorization(&self, verdict: &Verdict<'_>) {
+    pub(crate) fn authorization(&self, policy: &str, verdict: &Verdict<'_>) {
         let mut detail = match (verdict.result, verdict.rule) {
             (Ok(()), Some(rule)) => format!("allowed by `{rule}`"),
             (Ok(()), None) => "no rule denies it".to_owned(),
@@ -149,7 +160,7 @@ impl Tracer {
         };
         self.take_unreported(AUTHORIZATION);
         let message = Message::AuthorizationResult {
-            by: AUTHORIZATION.to_owned(),
+            by: format!("{AUTHORIZATION} {policy}"),
             allowed,
             detail,
         };
@@ -160,9 +171,14 @@ impl Tracer {
     #[cold]
     pub(crate) fn rate_limit(&self, counted: &Counted<'_>) {
         let mut detail = String::new();
-        for (rule, what) in &counted.explanations {
+        let mut last = None;
+        for (policy, rule, what) in &counted.explanations {
             let separator = if detail.is_empty() { "" } else { "; " };
-            let _ = write!(detail, "{separator}`{rule}` {what}");
+            detail.push_str(separator);
+            if last.replace(policy) != Some(policy) {
+                let _ = write!(detail, "{policy}: ");
+            }
+            let _ = write!(detail, "`{rule}` {what}");
         }
         self.take_unreported(RATE_LIMIT);
         let allowed = counted.refusal.is_none();

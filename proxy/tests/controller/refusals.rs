@@ -166,6 +166,42 @@ on_both_drivers! {
         gateway.client().gets("/").expects(200);
         gateway.client().posts("/", "").expects(403);
     }
+
+    /// Whatever the policies of routes allow.
+    fn a_rejected_overriding_policy_closes_its_gateway_or_keeps_its_previous_version(driver) {
+        let origin = origin();
+        let ports = Ports::free(1);
+        let controller = controller();
+        let private = "precedence: Overrides\n  authorization: {deny: [{when: \"request.path == '/private'\"}]}";
+        let base = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{backendRefs: [{@origin}]}")
+            .policy(private)
+            .policy_of("HTTPRoute/route-0", "authorization: {allow: [{when: 'true'}]}")
+            .configured_by(&["--xds", &controller.url(), "--gateway", "default/gw"]);
+        let spoil = |encoded: &mut Encoded| {
+            if encoded.key.key.starts_with("TrafficPolicy/default/policy-0/") {
+                // `limits` with a largest head of 0 bytes.
+                let bytes = [&*encoded.bytes, &[0x22, 0x02, 0x10, 0x00]].concat();
+                encoded.version = Version::of(&bytes);
+                encoded.bytes = bytes.into();
+            }
+        };
+        controller.publish_with(&base, &ports, spoil);
+        let gateway = base.start_with("", &ports);
+        controller.waits_until(|seen| !seen.refused.is_empty());
+        gateway.client().gets("/").expects(503);
+
+        controller.publish(&base, &ports);
+        gateway.waits_for_applied(2);
+        gateway.client().gets("/").expects(200);
+        gateway.client().gets("/private").expects(403);
+
+        controller.publish_with(&base, &ports, spoil);
+        controller.waits_until(|seen| seen.refused.len() > 1);
+        gateway.client().gets("/").expects(200);
+        gateway.client().gets("/private").expects(403);
+    }
 }
 
 #[test]

@@ -344,7 +344,7 @@ on_both_drivers! {
             let events = events(&mut watcher);
             let result = message(&events, "authorizationResult");
             let decision = (&result["by"], &result["allowed"], &result["detail"]);
-            assert_eq!(decision, (&"jwt".into(), &allowed.into(), &detail.into()), "{events:?}");
+            assert_eq!(decision, (&"jwt TrafficPolicy/default/policy-0".into(), &allowed.into(), &detail.into()), "{events:?}");
             let policies = &message(&events, "policySelection")["policies"];
             assert!(policies.as_array().is_some_and(|it| it.contains(&"jwt".into())), "{policies}");
             let text = format!("{events:?}");

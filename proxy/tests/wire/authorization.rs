@@ -134,7 +134,7 @@ on_both_drivers! {
             assert_eq!(status, if allowed { 200 } else { 403 });
             let events = events(&mut watcher);
             let mut results = events.iter().map(|event| &event["message"]);
-            let result = results.find(|it| it["by"] == "authorization").expect("a result");
+            let result = results.find(|it| it["by"] == "authorization TrafficPolicy/default/policy-1").expect("a result");
             assert_eq!(result["allowed"], allowed, "{result}");
             for part in parts {
                 assert!(result["detail"].to_string().contains(part), "{part} is missing: {result}");

@@ -68,6 +68,7 @@ mod metrics;
 mod mirrors;
 mod networks;
 mod overload;
+mod overrides;
 mod panic_fence;
 mod passthrough;
 mod path_options;

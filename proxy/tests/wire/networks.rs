@@ -161,7 +161,7 @@ on_both_drivers! {
         assert_eq!(asks(&mut gateway.client(), "/", &[]).status(), 403);
         let traced = events(&mut watcher);
         let result = message(&traced, "authorizationResult");
-        assert_eq!(result["by"], "networks");
+        assert_eq!(result["by"], "networks TrafficPolicy/default/policy-0");
         assert_eq!(result["allowed"], false);
         assert_eq!(result["detail"], "allowed_by_no_network: 127.0.0.1");
     }

@@ -19,8 +19,8 @@ use crate::limits_table;
 use crate::model::limits::{self, LimitKind};
 use crate::model::{
     AccessLog, AccessLogFilter, BackendKey, Ejection, EscapedSlash, Feature, Limits, ListenerKey,
-    LogFormat, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, ProxyProtocolIn,
-    ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate, ServiceKey, Trust,
+    LogFormat, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence,
+    ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate, ServiceKey, Trust,
 };
 use crate::proto::{self, policy_target, trust};
 
@@ -67,6 +67,7 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
         networks: networks?,
         rate_limit: rate_limit?,
         client_certificate: client_certificate?,
+        precedence: precedence(message.overrides),
         is_invalid: message.invalid,
         closes_connections: message.invalid_for_connections,
         hidden: hidden?,
@@ -79,8 +80,12 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
     })
 }
 
-/// The message without what is in it for proxies that do not know `invalid`, `networks` or `rate_limit`.
-fn without_substitutes(message: proto::Policy) -> proto::Policy {
+/// The message without what is in it for proxies that do not know `invalid`, `networks`, `rate_limit` or
+/// `overrides`.
+fn without_substitutes(mut message: proto::Policy) -> proto::Policy {
+    if message.overrides {
+        message.invalid = message.invalid_override;
+    }
     if message.invalid {
         return proto::Policy {
             jwt: None,
@@ -100,6 +105,14 @@ fn without_substitutes(message: proto::Policy) -> proto::Policy {
         authorization_with_networks: None,
         authorization_with_rate_limit: None,
         ..message
+    }
+}
+
+fn precedence(overrides: bool) -> Precedence {
+    if overrides {
+        Precedence::Overrides
+    } else {
+        Precedence::Defaults
     }
 }
 
@@ -132,6 +145,7 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
         target: target(&at, message.target?)?,
         spec: PolicySpec {
             is_invalid: true,
+            precedence: precedence(message.overrides),
             closes_connections: !is_known
                 || message.networks.is_some()
                 || message.invalid_for_connections,

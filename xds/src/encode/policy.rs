@@ -4,9 +4,9 @@ use super::value::list;
 use crate::limits_table;
 use crate::model::limits::{self, LimitKind};
 use crate::model::{
-    AccessLog, AuthorizationPolicy, Ejection, EscapedSlash, JwtMode, JwtPolicy, Limits, LogFormat,
-    ObjectName, PathOptions, Policy, PolicySpec, PolicyTarget, ProxyProtocolIn, ProxyProtocolMode,
-    RetryBudget, RetryConstraint, Trust,
+    AccessLog, AuthorizationPolicy, Ejection, EscapedSlash, Feature, JwtMode, JwtPolicy, Limits,
+    LogFormat, ObjectName, PathOptions, Policy, PolicySpec, PolicyTarget, Precedence,
+    ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint, Trust,
 };
 use crate::proto::{self, policy_target, trust};
 
@@ -14,6 +14,7 @@ impl From<&Policy> for proto::Policy {
     fn from(policy: &Policy) -> Self {
         let spec = &policy.spec;
         let (jwt, authorization) = restrictions(spec);
+        let needs = spec.needs();
         Self {
             key: policy.key.to_string(),
             target: Some((&policy.target).into()),
@@ -28,7 +29,10 @@ impl From<&Policy> for proto::Policy {
             jwt,
             authorization,
             client_certificate: spec.client_certificate.as_ref().map(Into::into),
-            invalid: spec.is_invalid,
+            // One that overrides others is closed for proxies that do not know this, and let those replace it.
+            invalid: spec.is_invalid || needs.contains(Feature::Precedence),
+            overrides: spec.precedence == Precedence::Overrides,
+            invalid_override: spec.is_invalid && spec.precedence == Precedence::Overrides,
             invalid_for_connections: spec.closes_connections,
             hidden: list(&spec.hidden),
             networks: spec.networks.as_ref().map(Into::into),
@@ -42,7 +46,7 @@ impl From<&Policy> for proto::Policy {
                 .as_ref()
                 .filter(|_| spec.rate_limit.is_some())
                 .map(Into::into),
-            features: spec.needs().names(),
+            features: needs.names(),
         }
     }
 }

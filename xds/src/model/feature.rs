@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::{
     AuthorizationPolicy, AuthorizationRule, Backend, Bind, Cors, ExternalAuth,
     ExternalAuthProtocol, FilterSet, Filters, HttpMatch, HttpRule, JwtPolicy, JwtProvider, L4Rule,
-    Listener, Policy, PolicySpec, Resource, Route, RouteBackend, RouteRule, Service,
+    Listener, Policy, PolicySpec, Precedence, Resource, Route, RouteBackend, RouteRule, Service,
 };
 
 macro_rules! features {
@@ -52,6 +52,8 @@ features! {
     RateLimit "rate-limit";
     /// The clock skew of an issuer of tokens: before, it was [`FORMER_CLOCK_SKEW`] for all.
     ClockSkew "clock-skew";
+    /// Policies that take precedence over those of nearer targets.
+    Precedence "precedence";
 }
 
 /// How long proxies without [`Feature::ClockSkew`] accept tokens after their expiry.
@@ -156,9 +158,9 @@ impl PolicySpec {
         let Self {
             access_log: _,
             limits: _,
-            trust: _,
-            proxy_protocol: _,
-            path_options: _,
+            trust,
+            proxy_protocol,
+            path_options,
             retry_budget: _,
             retry_constraint: _,
             ejection: _,
@@ -167,19 +169,28 @@ impl PolicySpec {
             networks,
             rate_limit,
             client_certificate: _,
-            is_invalid: _,
+            precedence,
+            is_invalid,
             closes_connections,
             hidden: _,
         } = self;
         let of_jwt = jwt.as_ref().map(of_jwt).unwrap_or_default();
         let of_authorization = authorization.as_ref().map(of_authorization);
+        // A proxy without `Precedence` lets nearer targets replace all of this.
+        let is_enforced = !*is_invalid
+            && *precedence == Precedence::Overrides
+            && (self.restricts_access()
+                || trust.is_some()
+                || proxy_protocol.is_some()
+                || path_options.is_some());
         // One row for each field that restricts access: `(Feature::Field, field.is_some())`.
         Features::in_use([
             (Feature::Networks, networks.is_some() || *closes_connections),
             (Feature::RateLimit, rate_limit.is_some()),
+            (Feature::Precedence, is_enforced),
         ])
-            .with(of_jwt)
-            .with(of_authorization.unwrap_or_default())
+        .with(of_jwt)
+        .with(of_authorization.unwrap_or_default())
     }
 }
 

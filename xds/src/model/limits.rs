@@ -129,6 +129,10 @@ pub trait LimitKind {
     /// The value in effect for a nearer target, which `given` overrides: never more than `most`, the
     /// largest number of the table, if the proxy could not work with more.
     fn nearest(given: Option<Self::Given>, wider: Self::Effective, most: u64) -> Self::Effective;
+
+    /// The tighter one of two values in effect: the smaller number or shorter time, but the larger rate. No
+    /// limit is the widest of all.
+    fn tighter(one: Self::Effective, other: Self::Effective) -> Self::Effective;
 }
 
 /// A size or count, which the proxy has room for up to the largest number.
@@ -146,6 +150,10 @@ impl LimitKind for Size {
 
     fn nearest(given: Option<NonZeroU32>, wider: u32, most: u64) -> u32 {
         given.map_or(wider, NonZeroU32::get).min(saturated(most))
+    }
+
+    fn tighter(one: u32, other: u32) -> u32 {
+        one.min(other)
     }
 }
 
@@ -167,6 +175,10 @@ impl LimitKind for OptionalSize {
             .map(|given| given.get().min(saturated(most)))
             .or(wider)
     }
+
+    fn tighter(one: Option<u32>, other: Option<u32>) -> Option<u32> {
+        smaller(one, other)
+    }
 }
 
 /// An amount that is not kept, so that there need not be a limit.
@@ -185,6 +197,10 @@ impl LimitKind for Amount {
     fn nearest(given: Option<NonZeroU64>, wider: Option<NonZeroU64>, _: u64) -> Option<NonZeroU64> {
         given.or(wider)
     }
+
+    fn tighter(one: Option<NonZeroU64>, other: Option<NonZeroU64>) -> Option<NonZeroU64> {
+        smaller(one, other)
+    }
 }
 
 /// A least rate; 0 disables the check.
@@ -202,6 +218,10 @@ impl LimitKind for Rate {
 
     fn nearest(given: Option<u32>, wider: u32, _: u64) -> u32 {
         given.unwrap_or(wider)
+    }
+
+    fn tighter(one: u32, other: u32) -> u32 {
+        one.max(other)
     }
 }
 
@@ -224,6 +244,10 @@ impl LimitKind for Requests {
             None => wider,
         }
     }
+
+    fn tighter(one: Option<NonZeroU64>, other: Option<NonZeroU64>) -> Option<NonZeroU64> {
+        smaller(one, other)
+    }
 }
 
 /// A number of which each shard gets its share.
@@ -241,6 +265,10 @@ impl LimitKind for Share {
 
     fn nearest(given: Option<NonZeroU32>, wider: NonZeroU32, _: u64) -> NonZeroU32 {
         given.unwrap_or(wider)
+    }
+
+    fn tighter(one: NonZeroU32, other: NonZeroU32) -> NonZeroU32 {
+        one.min(other)
     }
 }
 
@@ -261,8 +289,20 @@ impl LimitKind for Time {
         given.unwrap_or_default().or(wider)
     }
 
+    fn tighter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+        smaller(one, other)
+    }
+
     fn is_inherited(given: &Timeout) -> bool {
         *given == Timeout::Default
+    }
+}
+
+/// The smaller one of two limits, of which `None` is none.
+fn smaller<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
     }
 }
 

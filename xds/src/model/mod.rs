@@ -67,8 +67,8 @@ pub use pattern::{
 };
 pub use policy::{
     AccessLog, AccessLogFilter, Ejection, EscapedSlash, LogFormat, PathOptions, Policy, PolicySpec,
-    PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate,
-    Trust,
+    PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint,
+    RetryRate, Trust,
 };
 pub use rate_limit::{
     Rate, RateError, RateLimitHeaders, RateLimitKey, RateLimitPolicy, RateLimitRule,

@@ -126,6 +126,9 @@ pub struct PolicySpec {
     /// one backend. Two Gateways share connections to a backend only if it is the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<Certificate>,
+    /// Whether its settings take precedence over those of nearer targets.
+    #[serde(skip_serializing_if = "Precedence::is_default")]
+    pub precedence: Precedence,
     /// Whether the policy restricts access in a way that cannot be enforced, because it is invalid or
     /// its target is not identified: every request of the target is refused, whatever a policy of a
     /// nearer target says. Such a policy has no other restriction.
@@ -154,6 +157,13 @@ impl PolicySpec {
             || self.authorization.is_some()
             || self.networks.is_some()
             || self.rate_limit.is_some()
+            || self.bounds_limits()
+    }
+
+    /// Whether limits of nearer targets stay within its own.
+    #[must_use]
+    pub fn bounds_limits(&self) -> bool {
+        self.precedence == Precedence::Overrides && !self.limits.is_empty()
     }
 
     /// The settings that refuse every request, in the place of these: nothing but where tokens are, for
@@ -164,10 +174,32 @@ impl PolicySpec {
         let read = providers.flat_map(|provider| &provider.from);
         Self {
             is_invalid: true,
+            precedence: self.precedence,
             closes_connections: self.closes_connections || self.networks.is_some(),
             hidden: jwt::hidden(read.chain(&self.hidden)),
             ..Self::default()
         }
+    }
+}
+
+/// Which of two policies wins, where they set the same field at different targets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Precedence {
+    /// That of the nearer target.
+    #[default]
+    Defaults,
+    /// This one: nearer targets can only tighten what it sets. `authorization`, `networks` and `rate_limit`
+    /// hold in addition to theirs, limits are bounds, and everything else replaces theirs.
+    Overrides,
+}
+
+impl Precedence {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_default(&self) -> bool {
+        *self == Self::Defaults
     }
 }
 

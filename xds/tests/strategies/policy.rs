@@ -8,7 +8,7 @@ use proptest::{collection::vec, option};
 use xds::model::{
     AccessLog, AccessLogFilter, AuthorizationPolicy, Ejection, EscapedSlash, JwtPolicy, Limits,
     LogFormat, NetworkList, NetworkPolicy, PathOptions, Policy, PolicyKey, PolicySpec,
-    PolicyTarget, ProxyProtocolIn, ProxyProtocolMode, RateLimitPolicy, RetryBudget,
+    PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode, RateLimitPolicy, RetryBudget,
     RetryConstraint, RetryRate, Timeout, Trust,
 };
 
@@ -24,7 +24,7 @@ prop_compose! {
     pub(super) fn policy()(
         object in object_name(),
         target in target(),
-        spec in spec(),
+        spec in spec().boxed(),
     ) -> Policy {
         Policy { key: PolicyKey::new("TrafficPolicy", &object, "Gateway/a/b"), target, spec }
     }
@@ -64,7 +64,8 @@ prop_compose! {
         retry_constraint in option::of(retry_constraint()),
         ejection in option::of(ejection()),
         ((jwt, authorization, networks, rate_limit), is_invalid) in restrictions(),
-        (closes_connections, hidden) in (any::<bool>(), vec(source(), 0..3)),
+        (closes_connections, overrides) in any::<(bool, bool)>(),
+        hidden in vec(source(), 0..3),
         client_certificate in option::of(certificate()),
     ) -> PolicySpec {
         PolicySpec {
@@ -81,6 +82,7 @@ prop_compose! {
             networks,
             rate_limit,
             client_certificate,
+            precedence: if overrides { Precedence::Overrides } else { Precedence::Defaults },
             is_invalid,
             closes_connections,
             hidden,

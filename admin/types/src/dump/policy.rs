@@ -102,6 +102,9 @@ pub struct PolicySpec {
     /// Fingerprint of the Gateway's client certificate for backends that request one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<String>,
+    /// `Overrides` if nearer targets can only tighten these settings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precedence: Option<String>,
     /// Whether every request of the target is refused (`policy_invalid`), because restrictions of the
     /// policy cannot be enforced.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

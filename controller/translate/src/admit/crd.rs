@@ -138,6 +138,7 @@ mod tests {
         let files = [
             "backend.yaml",
             "jwt.yaml",
+            "precedence.yaml",
             "rate_limit.yaml",
             "traffic_policy.yaml",
         ];

@@ -106,9 +106,9 @@ pub use service::{Service, ServicePort, ServiceSpec, TransportProtocol};
 pub use text::Text;
 pub use traffic_policy::{
     AccessLogFilterSpec, AccessLogFormat, AccessLogSpec, EjectionSpec, EscapedSlashAction,
-    LimitsSpec, PathOptionsSpec, PolicyStanding, PolicyTargetReference, ProxyProtocolIn,
-    ProxyProtocolSpec, RejectedPolicy, Restrictions, RetryBudgetSpec, TrafficPolicy,
-    TrafficPolicySpec,
+    LimitsSpec, PathOptionsSpec, PolicyStanding, PolicyTargetReference, PrecedenceSpec,
+    ProxyProtocolIn, ProxyProtocolSpec, RejectedPolicy, Restrictions, RetryBudgetSpec,
+    TrafficPolicy, TrafficPolicySpec,
 };
 pub use trust_bundle::{ClusterTrustBundle, ClusterTrustBundleSpec};
 pub use x_backend::{

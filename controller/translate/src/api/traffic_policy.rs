@@ -59,22 +59,31 @@ pub struct Restrictions {
     pub authorization: bool,
     pub networks: bool,
     pub rate_limit: bool,
+    /// Limits, which those of nearer targets stay within.
+    pub bounds: bool,
+    /// Whether nearer targets cannot replace them. It is no restriction by itself.
+    pub overrides: bool,
 }
 
 impl Restrictions {
     /// Whether there is one.
     #[must_use]
     pub fn any(self) -> bool {
-        self.jwt || self.authorization || self.networks || self.rate_limit
+        self.jwt || self.authorization || self.networks || self.rate_limit || self.bounds
     }
 
-    /// Those that others lack.
+    /// Those that others lack. What nearer targets can replace is not what they cannot.
     pub(crate) fn beyond(self, others: Self) -> Self {
+        if self.overrides && !others.overrides {
+            return self;
+        }
         Self {
             jwt: self.jwt && !others.jwt,
             authorization: self.authorization && !others.authorization,
             networks: self.networks && !others.networks,
             rate_limit: self.rate_limit && !others.rate_limit,
+            bounds: self.bounds && !others.bounds,
+            overrides: self.overrides,
         }
     }
 
@@ -85,6 +94,8 @@ impl Restrictions {
             authorization: self.authorization || others.authorization,
             networks: self.networks || others.networks,
             rate_limit: self.rate_limit || others.rate_limit,
+            bounds: self.bounds || others.bounds,
+            overrides: self.overrides || others.overrides,
         }
     }
 }
@@ -100,8 +111,15 @@ impl TrafficPolicy {
                 authorization: self.spec.authorization.is_some(),
                 networks: self.spec.networks.is_some(),
                 rate_limit: self.spec.rate_limit.is_some(),
+                bounds: self.overrides() && self.spec.limits.is_some(),
+                overrides: self.overrides(),
             },
         }
+    }
+
+    /// Whether nearer targets can only tighten what it sets.
+    fn overrides(&self) -> bool {
+        self.spec.precedence == Some(PrecedenceSpec::Overrides)
     }
 
     /// Where its tokens are read from.
@@ -119,6 +137,9 @@ pub struct TrafficPolicySpec {
     /// Targets, in the policy's namespace.
     #[serde(default)]
     pub target_refs: Vec<PolicyTargetReference>,
+    /// Whether nearer targets can only tighten what the policy sets.
+    #[serde(default)]
+    pub precedence: Option<PrecedenceSpec>,
     #[serde(default)]
     pub access_log: Option<AccessLogSpec>,
     /// Tokens that requests must or may carry.
@@ -152,6 +173,16 @@ pub struct TrafficPolicySpec {
     /// When an endpoint is ejected.
     #[serde(default)]
     pub ejection: Option<EjectionSpec>,
+}
+
+/// Which of two policies wins, at targets of which one is nearer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum PrecedenceSpec {
+    /// That of the nearer target.
+    #[default]
+    Defaults,
+    /// That of the wider one.
+    Overrides,
 }
 
 /// The target of a policy, which its status repeats.

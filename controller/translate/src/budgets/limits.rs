@@ -27,6 +27,8 @@ impl Limits {
             Budget::ViewAttachments,
             Budget::GatewayPolicies,
             Budget::GatewayPolicyBytes,
+            Budget::GatewayNetworks,
+            Budget::GatewayNetworkBytes,
             Budget::GatewayRateRules,
             Budget::GatewayRateTables,
             Budget::GatewayClosingPolicies,

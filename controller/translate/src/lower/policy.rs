@@ -6,7 +6,8 @@ use std::num::{NonZeroU32, NonZeroU64};
 use xds::limits_table;
 use xds::model::{
     AccessLog, AccessLogFilter, Ejection, EscapedSlash, JwtSource, Limits, LogFormat, ObjectName,
-    PathOptions, PolicySpec, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout, Trust,
+    PathOptions, PolicySpec, Precedence, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout,
+    Trust,
 };
 
 use super::networks::{self, ReadLists};
@@ -14,8 +15,8 @@ use super::rule::duration;
 use super::{authorization, jwt, rate_limit};
 use crate::api::{
     self, AccessLogFormat, AccessLogSpec, EjectionSpec, EscapedSlashAction, JwtFromSpec,
-    LimitsSpec, PathOptionsSpec, PolicyStanding, ProxyProtocolSpec, RejectedPolicy, TrafficPolicy,
-    TrafficPolicySpec,
+    LimitsSpec, PathOptionsSpec, PolicyStanding, PrecedenceSpec, ProxyProtocolSpec, RejectedPolicy,
+    TrafficPolicy, TrafficPolicySpec,
 };
 use crate::problem::{self, Problem};
 use crate::reader::Reader;
@@ -50,20 +51,23 @@ pub(crate) fn lower(
         PolicyStanding::Admitted => Vec::new(),
         PolicyStanding::Kept(later) => token_sources(later),
     };
-    let spec = &object.spec;
+    let (spec, precedence) = (&object.spec, precedence(&object.spec));
     let from = Referrer::of::<TrafficPolicy>(&name.namespace, TrafficKind::Requests);
     let (mut lowered, mut refusal) = match all_but_restrictions(spec) {
         Ok(others) => (others, None),
         Err(problem) => (PolicySpec::default(), Some(problem)),
     };
+    // Its limits are bounds, and would be lost.
+    let has_bounds = precedence == Precedence::Overrides && spec.limits.is_some();
+    let mut invalid = refusal.take_if(|_| has_bounds).map(refused_until_then);
     let reduced = reduce(&mut lowered.limits);
     lowered.hidden = hidden;
+    lowered.precedence = precedence;
     let mut refs = Vec::new();
-    let mut invalid = None;
     let mut lists = ReadLists::new();
     if let Some(jwt) = &spec.jwt {
         let jwt = jwt::lower(reader, from, jwt);
-        invalid = unenforceable("spec.jwt", jwt.problems);
+        invalid = invalid.or_else(|| unenforceable("spec.jwt", jwt.problems));
         refs.extend(
             jwt.refs
                 .into_iter()
@@ -90,7 +94,10 @@ pub(crate) fn lower(
         lowered.rate_limit = Some(policy);
     }
     if let Some(invalid) = invalid {
-        lowered = refusing(object, lowered.hidden);
+        lowered = PolicySpec {
+            precedence,
+            ..refusing(object, lowered.hidden)
+        };
         refusal = Some(invalid);
     }
     LoweredPolicy {
@@ -100,6 +107,18 @@ pub(crate) fn lower(
         refs,
         lists,
     }
+}
+
+fn precedence(spec: &TrafficPolicySpec) -> Precedence {
+    match spec.precedence.unwrap_or_default() {
+        PrecedenceSpec::Defaults => Precedence::Defaults,
+        PrecedenceSpec::Overrides => Precedence::Overrides,
+    }
+}
+
+fn refused_until_then(problem: Problem) -> Problem {
+    let message = problem.message.clone() + REFUSED_UNTIL_THEN;
+    Problem { message, ..problem }
 }
 
 /// What refuses every client, in the place of a policy with a restriction that cannot be enforced.
@@ -128,6 +147,11 @@ fn without_version(rejected: &RejectedPolicy) -> LoweredPolicy {
     LoweredPolicy {
         spec: PolicySpec {
             is_invalid: true,
+            precedence: if restricts.overrides {
+                Precedence::Overrides
+            } else {
+                Precedence::Defaults
+            },
             closes_connections: restricts.networks || *has_unknown,
             hidden,
             ..PolicySpec::default()

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use xds::model::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, RateLimitRule};
+use xds::model::{
+    ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, RateLimitRule,
+};
 
 use super::policy_fields::{FIELDS, Field, FieldScope, RESTRICTIONS, is_without_effect};
 use crate::api::{self, Resource as _, Restrictions};
@@ -130,6 +132,12 @@ pub(crate) fn apply_to_target(
         inapplicable.push((field.path(spec), does_not_apply(field, &target, owner)));
         (field.clear)(&mut left);
     }
+    if left.precedence == Precedence::Overrides && !may_override(&target) {
+        left.precedence = Precedence::Defaults;
+        let message = "only policies of Gateways, listeners and ListenerSets override others: leave it out, or \
+                       target one of these";
+        inapplicable.push(("spec.precedence".to_owned(), message.to_owned()));
+    }
     let mut inapplicable = by_message(inapplicable);
     if is_unenforceable {
         left = spec.refusing_all();
@@ -185,7 +193,11 @@ pub(crate) fn assign_fields(
 /// Whether the policies of a target restrict access in all of these ways, of connections too if they are to be
 /// closed. One that refuses every request restricts connections only if it says so.
 fn has_restrictions(specs: &[&PolicySpec], wanted: Restrictions, closes_connections: bool) -> bool {
-    let any = |has: fn(&PolicySpec) -> bool| specs.iter().any(|spec| has(spec));
+    // What nearer targets can replace does not stand in for what they cannot.
+    let stays = |spec: &PolicySpec| {
+        spec.is_invalid || !wanted.overrides || spec.precedence == Precedence::Overrides
+    };
+    let any = |has: fn(&PolicySpec) -> bool| specs.iter().any(|spec| stays(spec) && has(spec));
     let is_closed = any(|spec| spec.is_invalid);
     let networks =
         any(|spec| spec.networks.is_some() || spec.is_invalid && spec.closes_connections);
@@ -194,6 +206,8 @@ fn has_restrictions(specs: &[&PolicySpec], wanted: Restrictions, closes_connecti
         authorization: is_closed || any(|spec| spec.authorization.is_some()),
         networks,
         rate_limit: is_closed || any(|spec| spec.rate_limit.is_some()),
+        bounds: is_closed || any(PolicySpec::bounds_limits),
+        overrides: wanted.overrides,
     });
     // Closing connections too changes nothing for requests that are refused anyway.
     let leaves_connections = is_closed && closes_connections && !networks;
@@ -203,12 +217,13 @@ fn has_restrictions(specs: &[&PolicySpec], wanted: Restrictions, closes_connecti
 fn leave<'a>(
     name: &'a ObjectName,
     spec: &Arc<PolicySpec>,
-    owners: &mut HashMap<&'static str, &'a ObjectName>,
+    owners: &mut HashMap<(&'static str, Precedence), &'a ObjectName>,
 ) -> ClaimedPolicy {
     let mut left = Arc::clone(spec);
     let mut lost = Vec::new();
     for field in FIELDS.iter().filter(|field| (field.is_set)(spec)) {
-        let owner = *owners.entry(field.name).or_insert(name);
+        // What overrides others and what does not are apart.
+        let owner = *owners.entry((field.name, spec.precedence)).or_insert(name);
         if owner != name {
             lost.push(conflicted(&field.path(spec), owner));
             (field.clear)(Arc::make_mut(&mut left));
@@ -262,6 +277,36 @@ fn does_not_apply(field: &Field, target: &PolicyTarget, owner: Option<&ObjectNam
         let targets = field.reach.targets();
         format!("this does not apply to such a target: target {targets} instead")
     }
+}
+
+/// Whether policies of such a target may take precedence over those of nearer ones.
+fn may_override(target: &PolicyTarget) -> bool {
+    match target {
+        PolicyTarget::Gateway(_) | PolicyTarget::ListenerSet(_) | PolicyTarget::Listener(_) => true,
+        PolicyTarget::Route { .. }
+        | PolicyTarget::Rule { .. }
+        | PolicyTarget::Service(_)
+        | PolicyTarget::Backend(_) => false,
+    }
+}
+
+/// What a policy loses to one that takes precedence at a wider target, or the same.
+pub(crate) fn overridden(
+    own: &PolicySpec,
+    by: &ObjectName,
+    at: &str,
+    other: &PolicySpec,
+) -> Vec<Problem> {
+    let yielding = FIELDS.iter().filter(|field| (field.yields)(own, other));
+    let message = format!("TrafficPolicy {by} of {at} overrides this: ask its owner");
+    let problems =
+        yielding.map(|field| Problem::new(Reason::Overridden, field.path(own), &message));
+    problems.collect()
+}
+
+/// Number of fields that a policy sets.
+pub(crate) fn set_fields(spec: &PolicySpec) -> usize {
+    FIELDS.iter().filter(|field| (field.is_set)(spec)).count()
 }
 
 /// The settings that refuse all clients of a target, of a policy that was meant for it.

@@ -4,6 +4,7 @@
 //! `k8s/RESOURCES.md` has the same table with a reason for each field; a test compares the two.
 
 use xds::limits_table;
+use xds::model::limits::{self, LimitKind};
 use xds::model::{PolicySpec, PolicyTarget, Trust};
 
 use crate::api::{GrpcRoute, HttpRoute, Resource as _};
@@ -15,6 +16,9 @@ pub(crate) struct Field {
     pub(crate) reach: FieldScope,
     pub(crate) is_set: fn(&PolicySpec) -> bool,
     pub(crate) clear: fn(&mut PolicySpec),
+    /// Whether it has less effect, or none, in the first policy because the second one, of a wider target,
+    /// overrides it.
+    pub(crate) yields: fn(&PolicySpec, &PolicySpec) -> bool,
 }
 
 impl Field {
@@ -100,11 +104,17 @@ const TRUST: &str = "trustedHops";
 
 macro_rules! field {
     ($name:expr, $reach:ident, $($path:ident).+) => {
+        field!($name, $reach, $($path).+, |own, other| {
+            own.$($path).+.is_some() && other.$($path).+.is_some()
+        })
+    };
+    ($name:expr, $reach:ident, $($path:ident).+, $yields:expr) => {
         Field {
             name: $name,
             reach: FieldScope::$reach,
             is_set: |spec| spec.$($path).+.is_some(),
             clear: |spec| spec.$($path).+ = None,
+            yields: $yields,
         }
     };
 }
@@ -115,15 +125,26 @@ macro_rules! fields {
         pub(crate) const FIELDS: &[Field] = &[
             field!("accessLog", Request, access_log),
             field!(JWT, Request, jwt),
-            field!(AUTHORIZATION, Request, authorization),
-            field!(NETWORKS, Client, networks),
-            field!(RATE_LIMIT, Request, rate_limit),
+            // In addition to those of a wider target.
+            field!(AUTHORIZATION, Request, authorization, |_, _| false),
+            field!(NETWORKS, Client, networks, |_, _| false),
+            field!(RATE_LIMIT, Request, rate_limit, |_, _| false),
             field!(TRUST, Socket, trust),
             field!("proxyProtocol", Socket, proxy_protocol),
             field!("pathOptions", Socket, path_options),
             field!("retryBudget", Upstream, retry_budget),
             field!("ejection", Upstream, ejection),
-            $(field!(concat!("limits.", $name), $scope, limits.$field),)*
+            $(field!(concat!("limits.", $name), $scope, limits.$field, |own, other| {
+                let effective = |given| {
+                    let default = <limits::$kind as LimitKind>::default($default);
+                    <limits::$kind as LimitKind>::nearest(given, default, $most)
+                };
+                // It is a bound.
+                own.limits.$field.is_some() && other.limits.$field.is_some() && {
+                    let (own, other) = (effective(own.limits.$field), effective(other.limits.$field));
+                    <limits::$kind as LimitKind>::tighter(own, other) != own
+                }
+            }),)*
         ];
     };
 }

@@ -35,7 +35,9 @@ pub use gateway_class::{GatewayClassStatus, SupportedFeature};
 pub use listener_set::ListenerSetStatus;
 pub use of_object::Status;
 pub use policy::{AncestorReference, PolicyAncestorStatus, PolicyStatus};
-pub(crate) use policy::{LeftOut, LeftOutByTls, TargetOutcome, left_out_of};
+pub(crate) use policy::{
+    LeftOut, LeftOutByTls, NO_EFFECT, NONE_OVERRIDDEN, Overridden, TargetOutcome, left_out_of,
+};
 pub use problem_condition::ProblemCondition;
 pub use release::{Channel, Installed, Release, Version};
 pub use route::{RouteParentStatus, RouteStatus};

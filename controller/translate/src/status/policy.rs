@@ -149,6 +149,23 @@ impl fmt::Display for LeftOut {
 /// Number of Gateways named in a message.
 const NAMED: usize = 4;
 
+/// What a policy loses at a target to others that take precedence over it.
+#[derive(Debug, Default)]
+pub(crate) struct Overridden {
+    /// Each field with the policy that overrides it.
+    pub(crate) problems: Vec<Problem>,
+    /// Whether that is all that it sets.
+    pub(crate) is_all: bool,
+}
+
+pub(crate) static NONE_OVERRIDDEN: Overridden = Overridden {
+    problems: Vec::new(),
+    is_all: false,
+};
+
+/// That fields of a policy do nothing at a target.
+pub(crate) const NO_EFFECT: &str = "some fields have no effect here";
+
 /// The result of a policy at one target.
 pub(crate) struct TargetOutcome<'a> {
     pub(crate) reference: &'a PolicyTargetReference,
@@ -156,6 +173,8 @@ pub(crate) struct TargetOutcome<'a> {
     pub(crate) refusal: Option<&'a Problem>,
     /// The fields taken by older policies.
     pub(crate) lost: &'a [Problem],
+    /// What it loses to policies that take precedence.
+    pub(crate) overridden: &'a Overridden,
     /// The fields that do not apply to the target.
     pub(crate) inapplicable: Cow<'a, [Problem]>,
     /// What these are, before they are named.
@@ -245,7 +264,18 @@ fn conditions(
         }
     };
     let conditions = attached(conditions, target);
-    let conditions = conditions.partially_programmed(target.inapplicable_are, &target.inapplicable);
+    let overridden = &target.overridden.problems;
+    let conditions = if target.overridden.is_all {
+        let without_effect = overridden.iter().chain(&*target.inapplicable).cloned();
+        let without_effect: Vec<Problem> = without_effect.collect();
+        conditions.abnormal(Type::Programmed, &without_effect)
+    } else if overridden.is_empty() {
+        conditions.partially_programmed(target.inapplicable_are, &target.inapplicable)
+    } else {
+        let without_effect = target.inapplicable.iter().chain(overridden).cloned();
+        let without_effect: Vec<Problem> = without_effect.collect();
+        conditions.partially_programmed(NO_EFFECT, &without_effect)
+    };
     let conditions = match refs {
         _ if !has_refs => conditions,
         [] => conditions.normal(
@@ -262,6 +292,7 @@ fn attached(conditions: Conditions, target: &TargetOutcome<'_>) -> Conditions {
     match (target.is_left, target.refusal) {
         (true, refusal) if target.in_use => {
             let effect = match (refusal, &target.effect) {
+                (None, _) if target.overridden.is_all => "other policies override all of it".into(),
                 (None, Some(effect)) => effect.clone(),
                 (None, None) => "the policy has an effect".into(),
                 (Some(_), _) if target.refuses_all => {

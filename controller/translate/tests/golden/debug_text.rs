@@ -1,4 +1,4 @@
-//! Debug text of any value, shortened for reading: `None`, empty and `Default` values are omitted,
+//! Debug text of any value, shortened for reading: `None`, empty and default values are omitted,
 //! `Some(x)` is `x`, names of objects are short, and what fits is put on one line.
 
 use std::fmt::Debug;
@@ -46,7 +46,7 @@ impl Node {
             // Few policies are invalid.
             let of_invalid = ["is_invalid", "closes_connections"].contains(&field);
             let is_valid = of_invalid && value == "false";
-            let nothing = is_valid || ["None", "[]", "Default", "{}"].contains(&value);
+            let nothing = is_valid || ["None", "[]", "Default", "Defaults", "{}"].contains(&value);
             return (field.is_empty() || !nothing).then_some(Self {
                 children: None,
                 ..self

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use xds::model::AuthorizationPolicy;
+use xds::model::{AuthorizationPolicy, Policy};
 
+use super::rule::policy_name;
 use crate::policy::authorization::Authorization;
 
 /// The policies of the current model, by address in memory.
@@ -17,12 +18,16 @@ impl Authorizations {
     }
 
     /// The compiled form of a policy of the current model.
-    pub(super) fn of(&mut self, policy: &AuthorizationPolicy) -> Arc<Authorization> {
-        let place = std::ptr::from_ref(policy).addr();
+    pub(super) fn of(
+        &mut self,
+        policy: &Policy,
+        rules: &AuthorizationPolicy,
+    ) -> Arc<Authorization> {
+        let place = std::ptr::from_ref(rules).addr();
         if let Some(known) = self.0.get(&place).and_then(Weak::upgrade) {
             return known;
         }
-        let compiled = Arc::new(Authorization::compile(policy));
+        let compiled = Arc::new(Authorization::compile(&policy_name(&policy.key), rules));
         self.0.insert(place, Arc::downgrade(&compiled));
         compiled
     }

@@ -4,13 +4,19 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use xds::model::{self, Hostname, ListenerKey, Model, Transport};
+use xds::model::{
+    self, Hostname, ListenerKey, Model, NetworkPolicy, PolicySpec, Precedence, ProxyProtocolMode,
+    Transport,
+};
 
+use super::enforced::Enforced;
+use super::head::HeadCompiler;
 use super::index::Index;
 use super::listener::Listeners;
 use super::policy::{ConnectionSettings, Policies, RequestSettings};
 use super::{CompileOptions, address};
-use crate::config::{Bind, BindProtocol, BindSettings, Chunked, Listener};
+use crate::config::{Bind, BindProtocol, BindSettings, Chunked, HeadPolicies, Listener};
+use crate::policy::client_networks::ClientNetworks;
 use crate::policy::forwarded::TrustedHops;
 use crate::policy::proxy_protocol::Acceptance;
 use crate::route::HostIndex;
@@ -39,10 +45,11 @@ pub(super) struct BindCompiler<'c> {
     pub(super) policies: &'c Policies,
     pub(super) listeners: &'c Listeners,
     pub(super) options: &'c CompileOptions,
+    pub(super) head: HeadCompiler<'c>,
 }
 
 impl<'c> BindCompiler<'c> {
-    pub(super) fn compile(&self, bind: &model::Bind) -> CompiledBind {
+    pub(super) fn compile(&mut self, bind: &model::Bind) -> CompiledBind {
         let keys = self.index.listeners_of(&bind.key);
         let listeners = keys.filter_map(|key| self.model.listeners.get(key));
         let mut listeners: Vec<&model::Listener> = listeners.map(Arc::as_ref).collect();
@@ -61,6 +68,8 @@ impl<'c> BindCompiler<'c> {
             proxy_protocol: Acceptance::compile(settings.proxy_protocol),
             path_options: settings.path_options,
             trust: TrustedHops::compile(settings.trust),
+            networks: self.networks_at_accept(bind, &settings),
+            head_policies: self.head_policies(bind),
             access_log: self.unclaimed_access_log(bind, &listeners),
         };
         let compiled = Bind {
@@ -81,11 +90,40 @@ impl<'c> BindCompiler<'c> {
         bind: &model::Bind,
         listeners: &[&model::Listener],
     ) -> ConnectionSettings<'c> {
-        let gateway = ConnectionSettings::default().with(self.policies.of_gateway(&bind.gateway));
-        let layers = listeners
-            .iter()
-            .map(|listener| self.policies.of_own_listener(&listener.key));
-        layers.fold(gateway, ConnectionSettings::with)
+        let own = listeners.iter();
+        let own = own.map(|listener| self.policies.of_own_listener(&listener.key));
+        let layers = std::iter::once(self.policies.of_gateway(&bind.gateway)).chain(own);
+        ConnectionSettings::of(&layers.collect::<Vec<_>>())
+    }
+
+    /// The networks that are checked when a connection is accepted: those of the Gateway as a whole, which no
+    /// other policy replaces, and only if nobody in front speaks for clients. If a list is missing, requests say
+    /// so.
+    fn networks_at_accept(
+        &mut self,
+        bind: &model::Bind,
+        settings: &ConnectionSettings<'_>,
+    ) -> Option<Arc<ClientNetworks>> {
+        let is_direct = settings.trust.is_none()
+            && settings
+                .proxy_protocol
+                .is_none_or(|it| it.mode == ProxyProtocolMode::Off);
+        if !is_direct || bind.transport != Transport::Tcp {
+            return None;
+        }
+        let gateway = self.policies.of_gateway(&bind.gateway);
+        let has_lists =
+            |spec: &PolicySpec| matches!(spec.networks, Some(NetworkPolicy::Lists { .. }));
+        let policy = gateway.policy_with(Precedence::Overrides, has_lists)?;
+        let networks = policy.spec.networks.as_ref()?;
+        Some(self.head.networks.of(policy, networks))
+    }
+
+    /// The head policies of the Gateway, for requests that match no listener.
+    fn head_policies(&mut self, bind: &model::Bind) -> Option<Box<HeadPolicies>> {
+        let mut enforced = Enforced::default();
+        enforced.add(self.policies.of_gateway(&bind.gateway));
+        self.head.compile(&enforced)
     }
 
     /// The access log of requests without a listener, by the same order.
@@ -99,7 +137,8 @@ impl<'c> BindCompiler<'c> {
         let layers = listeners
             .iter()
             .map(|listener| self.policies.of_own_listener(&listener.key));
-        layers.fold(gateway, RequestSettings::with).access_log
+        let settings = layers.fold(gateway, RequestSettings::with);
+        settings.access_log_in_force().clone()
     }
 }
 

@@ -134,16 +134,10 @@ impl ClusterCompiler<'_> {
         let gateways = self.users.of(place.index);
         let gateways = gateways.map(|gateway| policies.of_gateway(gateway));
         let layers = GatewayLayers(std::iter::once(own).chain(gateways).collect());
-        let limits = Limits::default();
-        let connections = layers.field(|spec| spec.limits.upstream_connections);
-        let pending = layers.field(|spec| spec.limits.upstream_pending);
-        let of_endpoint = layers.field(|spec| spec.limits.endpoint_connections);
-        let of_endpoint = of_endpoint.map(NonZeroU32::get);
-        let pending_of_endpoint = layers.field(|spec| spec.limits.endpoint_pending);
+        let limits = layers.limits();
         let ejection = layers.field(|spec| spec.ejection).unwrap_or(EJECTION);
         let (id, set, endpoints) =
             self.endpoints(&name, settings, ejection, self.address_states(source));
-        let connections = connections.unwrap_or(limits.upstream_connections);
         let picker = source.pool().and_then(|pool| pool.picker.as_ref());
         let (picker, picker_settings) = picker.map(|picker| self.picker(&name, picker)).unzip();
         let cluster = Cluster {
@@ -152,14 +146,11 @@ impl ClusterCompiler<'_> {
             protocol: source.protocol(),
             set,
             endpoints,
-            connections_per_shard: per_shard(connections, self.shards),
-            endpoint_connections: of_endpoint.or(limits.endpoint_connections),
-            endpoint_pending_per_shard: per_shard(
-                pending_of_endpoint.unwrap_or(limits.endpoint_pending),
-                self.shards,
-            ),
+            connections_per_shard: per_shard(limits.upstream_connections, self.shards),
+            endpoint_connections: limits.endpoint_connections,
+            endpoint_pending_per_shard: per_shard(limits.endpoint_pending, self.shards),
             proxy_protocol: source.proxy_protocol(),
-            pending_per_shard: per_shard(pending.unwrap_or(limits.upstream_pending), self.shards),
+            pending_per_shard: per_shard(limits.upstream_pending, self.shards),
             retry_limit: self.retry_limit(&layers),
             picker: picker.map(Box::new),
             name,
@@ -343,7 +334,33 @@ struct GatewayLayers<'a>(Vec<&'a Layer>);
 
 impl<'a> GatewayLayers<'a> {
     fn field<T>(&self, field: impl Fn(&'a model::PolicySpec) -> Option<T>) -> Option<T> {
-        self.0.iter().find_map(|layer| layer.field(&field))
+        // What a Gateway enforces comes before what the service sets.
+        self.of(model::Precedence::Overrides, &field)
+            .or_else(|| self.of(model::Precedence::Defaults, &field))
+    }
+
+    fn of<T>(
+        &self,
+        precedence: model::Precedence,
+        field: impl Fn(&'a model::PolicySpec) -> Option<T>,
+    ) -> Option<T> {
+        self.0.iter().find_map(|layer| layer.of(precedence, &field))
+    }
+
+    /// The limits of connections: those of the nearest policies, within what Gateways enforce.
+    fn limits(&self) -> Limits {
+        let nearest = |limit: fn(&model::Limits) -> Option<NonZeroU32>| {
+            self.of(model::Precedence::Defaults, |spec| limit(&spec.limits))
+        };
+        let given = model::Limits {
+            upstream_connections: nearest(|limits| limits.upstream_connections),
+            upstream_pending: nearest(|limits| limits.upstream_pending),
+            endpoint_connections: nearest(|limits| limits.endpoint_connections),
+            endpoint_pending: nearest(|limits| limits.endpoint_pending),
+            ..model::Limits::default()
+        };
+        let bounds = self.0.iter().flat_map(|layer| layer.bounds());
+        bounds.fold(Limits::default().with(&given), Limits::bounded_by)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use xds::model::{L4Backend, L4Rule, ListenerKey, Route, Transport};
 
-use super::policy::parts;
+use super::policy::{RequestSettings, parts};
 use super::rule::{RuleCompiler, policy_name};
 use crate::config::{self, Draw};
 use crate::names::Interned;
@@ -31,10 +31,10 @@ impl RuleCompiler<'_> {
             backends: rule
                 .backends
                 .iter()
-                .map(|backend| self.l4_backend(backend, transport, &settings.limits))
+                .map(|backend| self.l4_backend(backend, transport, settings))
                 .collect(),
-            limits: settings.limits,
-            access_log: settings.access_log.clone(),
+            limits: settings.bounded_limits(),
+            access_log: settings.access_log_in_force().clone(),
         }
     }
 
@@ -42,13 +42,15 @@ impl RuleCompiler<'_> {
         &mut self,
         backend: &L4Backend,
         transport: Transport,
-        limits: &crate::limits::Limits,
+        settings: &RequestSettings<'_>,
     ) -> config::L4Backend {
         let cluster = self.cluster(&backend.target, transport);
         config::L4Backend {
             cluster,
             unresolved: cluster.is_err().then(|| backend.target.to_string().into()),
-            connect_timeout: self.limits_towards(&backend.target, limits).connect_timeout,
+            connect_timeout: self
+                .limits_towards(&backend.target, settings)
+                .connect_timeout,
         }
     }
 }

@@ -8,6 +8,7 @@ use xds::model::{
 };
 
 use super::CompileOptions;
+use super::head::HeadCompiler;
 use super::ids::{Ids, Slots};
 use super::policy::{Policies, RequestSettings};
 use super::rule::{AnyRule, CompiledRule};
@@ -225,6 +226,7 @@ pub(super) struct ListenerCompiler<'c> {
     pub(super) ids: &'c mut Ids,
     pub(super) tls: &'c mut TlsCompiler,
     pub(super) options: &'c CompileOptions,
+    pub(super) head: HeadCompiler<'c>,
 }
 
 impl ListenerCompiler<'_> {
@@ -261,7 +263,8 @@ impl ListenerCompiler<'_> {
                 Some(servers) => Arc::clone(&servers.list),
                 None => Arc::default(),
             },
-            access_log: settings.access_log,
+            head_policies: self.head.compile(&settings.enforced),
+            access_log: settings.access_log_in_force().clone(),
         };
         let before = unit.compiled.as_ref().map(|it| &it.settings);
         let own = match before.filter(|before| ***before == own) {

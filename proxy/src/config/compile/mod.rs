@@ -9,6 +9,8 @@ mod authorization;
 mod bind;
 mod cluster;
 mod dirty;
+mod enforced;
+mod head;
 mod ids;
 mod index;
 mod jwt;
@@ -37,6 +39,7 @@ use self::authorization::Authorizations;
 use self::bind::{BindCompiler, CompiledBind};
 use self::cluster::{ClusterCompiler, CompiledCluster};
 use self::dirty::Dirty;
+use self::head::HeadCompiler;
 use self::ids::Ids;
 use self::index::Index;
 use self::jwt::Authenticators;
@@ -327,6 +330,11 @@ impl Compiler {
                 ids: &mut self.ids,
                 tls: &mut self.tls,
                 options,
+                head: HeadCompiler {
+                    networks: &mut self.networks,
+                    rate_limits: &mut self.rate_limits,
+                    shards: options.shards,
+                },
             };
             let compiled = compiler.compile(listener);
             if let Some(bind) = self.binds.get_mut(&listener.bind) {
@@ -336,12 +344,17 @@ impl Compiler {
     }
 
     fn compile_binds(&mut self, dirty: &Dirty, options: &CompileOptions) {
-        let compiler = BindCompiler {
+        let mut compiler = BindCompiler {
             model: &self.model,
             index: &self.index,
             policies: &self.policies,
             listeners: &self.listeners,
             options,
+            head: HeadCompiler {
+                networks: &mut self.networks,
+                rate_limits: &mut self.rate_limits,
+                shards: options.shards,
+            },
         };
         for key in &dirty.binds {
             match self.model.binds.get(key) {

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use xds::model::{NetworkList, NetworkPolicy};
+use xds::model::{NetworkList, NetworkPolicy, Policy};
 
-use crate::policy::client_networks::ClientNetworks;
+use super::rule::policy_name;
+use crate::policy::client_networks::{ClientLists, ClientNetworks};
 use crate::policy::networks::Networks;
 
 /// The compiled networks of a model.
@@ -24,20 +25,33 @@ impl SharedNetworks {
     }
 
     /// The compiled form of a policy of the current model.
-    pub(super) fn of(&mut self, policy: &NetworkPolicy) -> Arc<ClientNetworks> {
-        let place = std::ptr::from_ref(policy).addr();
+    pub(super) fn of(&mut self, policy: &Policy, networks: &NetworkPolicy) -> Arc<ClientNetworks> {
+        let place = std::ptr::from_ref(networks).addr();
         if let Some(known) = self.policies.get(&place).and_then(Weak::upgrade) {
             return known;
         }
-        let compiled = Arc::new(match policy {
-            NetworkPolicy::ListMissing => ClientNetworks::ListMissing,
-            NetworkPolicy::Lists { deny, allow } => ClientNetworks::Lists {
+        let lists = match networks {
+            NetworkPolicy::ListMissing => ClientLists::ListMissing,
+            NetworkPolicy::Lists { deny, allow } => ClientLists::Lists {
                 deny: self.list(deny),
                 allow: allow.as_ref().map(|allow| self.list(allow)),
             },
-        });
+        };
+        let policy = policy_name(&policy.key);
+        let compiled = Arc::new(ClientNetworks { policy, lists });
         self.policies.insert(place, Arc::downgrade(&compiled));
         compiled
+    }
+
+    /// The compiled networks of these policies.
+    pub(super) fn all_of<'a>(
+        &mut self,
+        policies: impl IntoIterator<Item = &'a Policy>,
+    ) -> Box<[Arc<ClientNetworks>]> {
+        let policies = policies.into_iter();
+        let all =
+            policies.filter_map(|policy| Some(self.of(policy, policy.spec.networks.as_ref()?)));
+        all.collect()
     }
 
     fn list(&mut self, list: &NetworkList) -> Arc<Networks> {
@@ -54,20 +68,35 @@ impl SharedNetworks {
 mod tests {
     use std::net::IpAddr;
 
+    use xds::model::{ObjectName, PolicyKey, PolicySpec, PolicyTarget};
+
     use super::*;
 
     #[test]
     fn equal_lists_are_compiled_once_and_dropped_with_their_last_rule() {
         let list = || NetworkList::new([(IpAddr::from([10, 0, 0, 0]), 8)]);
-        let policy = |deny| NetworkPolicy::Lists { deny, allow: None };
-        let (one, other) = (policy(list()), policy(list()));
+        let policy = |name: &str, deny| {
+            let gateway = ObjectName::new("infra", "edge");
+            Policy {
+                key: PolicyKey::new("TrafficPolicy", &ObjectName::new("infra", name), "all"),
+                target: PolicyTarget::Gateway(gateway),
+                spec: PolicySpec {
+                    networks: Some(NetworkPolicy::Lists { deny, allow: None }),
+                    ..PolicySpec::default()
+                },
+            }
+        };
+        let (one, other) = (policy("one", list()), policy("other", list()));
         let mut shared = SharedNetworks::default();
-        let compiled = [shared.of(&one), shared.of(&one), shared.of(&other)];
+        let compiled = shared.all_of([&one, &one, &other]);
         assert!(Arc::ptr_eq(&compiled[0], &compiled[1]));
-        let lists = compiled.each_ref().map(|it| match &**it {
-            ClientNetworks::Lists { deny, .. } => Arc::as_ptr(deny),
-            ClientNetworks::ListMissing => panic!("it has a list"),
-        });
+        assert_eq!(&*compiled[2].policy, "TrafficPolicy/infra/other");
+        let lists: Vec<_> = { compiled.iter() }
+            .map(|it| match &it.lists {
+                ClientLists::Lists { deny, .. } => Arc::as_ptr(deny),
+                ClientLists::ListMissing => panic!("it has a list"),
+            })
+            .collect();
         assert_eq!(lists[0], lists[2]);
         drop(compiled);
         shared.begin();

@@ -163,10 +163,9 @@ impl<'c> RulePlacer<'c> {
             RouteRule::Http(http) => {
                 let same = variants.iter().find(|it| it.is_for(gateway, &settings));
                 let rule = if let Some(same) = same {
-                    same.rule
-                        .jwt
-                        .iter()
-                        .for_each(|it| self.jwt.add_reference(it));
+                    if let Some(authenticator) = same.rule.authenticator() {
+                        self.jwt.add_reference(authenticator);
+                    }
                     Arc::clone(&same.rule)
                 } else {
                     Arc::new(compiler.http_rule(route, http))

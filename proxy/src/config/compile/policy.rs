@@ -5,12 +5,13 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use xds::model::{
-    self, AccessLog, AuthorizationPolicy, BackendKey, EscapedSlash, JwtPolicy, JwtSource,
-    ListenerKey, NetworkPolicy, ObjectName, PathOptions, Policy, PolicyKey, PolicySpec,
-    PolicyTarget, ProxyProtocolIn, Route, ServiceKey, Trust,
+    self, AccessLog, BackendKey, EscapedSlash, JwtPolicy, JwtSource, ListenerKey, ObjectName,
+    PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, ProxyProtocolIn, Route,
+    ServiceKey, Trust,
 };
 
 use super::CompileOptions;
+use super::enforced::Enforced;
 use crate::limits::Limits;
 use crate::policy::credentials::Credentials;
 
@@ -28,7 +29,8 @@ pub(super) struct Policies {
     credentials: Arc<Credentials>,
 }
 
-/// The policies of one target, in the order of their keys. At most one of them sets a given field.
+/// The policies of one target, in the order of their keys. At most one of each precedence sets a given
+/// field.
 #[derive(Debug, Default)]
 pub(super) struct Layer(Vec<Arc<Policy>>);
 
@@ -44,12 +46,37 @@ static NO_LAYER: Layer = Layer(Vec::new());
 impl Layer {
     /// The field, if a policy of this target sets it.
     pub(super) fn field<'a, T>(&'a self, field: impl Fn(&'a PolicySpec) -> Option<T>) -> Option<T> {
-        self.0.iter().find_map(|policy| field(&policy.spec))
+        self.of(Precedence::Defaults, field)
     }
 
-    /// The JWT policy, if a policy of this target has one.
-    fn jwt(&self) -> Option<JwtInForce<'_>> {
-        self.0.iter().find_map(|policy| {
+    /// The field, if a policy of this target sets it with this precedence.
+    pub(super) fn of<'a, T>(
+        &'a self,
+        precedence: Precedence,
+        field: impl Fn(&'a PolicySpec) -> Option<T>,
+    ) -> Option<T> {
+        self.policies(precedence)
+            .find_map(|policy| field(&policy.spec))
+    }
+
+    /// The policies of this precedence.
+    pub(super) fn policies(&self, precedence: Precedence) -> impl Iterator<Item = &Policy> {
+        let policies = self.0.iter().map(Arc::as_ref);
+        policies.filter(move |policy| policy.spec.precedence == precedence)
+    }
+
+    /// The policy that sets a field with this precedence, if one of this target does.
+    pub(super) fn policy_with(
+        &self,
+        precedence: Precedence,
+        has: impl Fn(&PolicySpec) -> bool,
+    ) -> Option<&Policy> {
+        self.policies(precedence).find(|policy| has(&policy.spec))
+    }
+
+    /// The JWT policy, if a policy of this target has one with this precedence.
+    pub(super) fn jwt(&self, precedence: Precedence) -> Option<JwtInForce<'_>> {
+        self.policies(precedence).find_map(|policy| {
             Some(JwtInForce {
                 key: &policy.key,
                 policy: policy.spec.jwt.as_ref()?,
@@ -59,12 +86,6 @@ impl Layer {
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// The policy of this target that limits rates, if there is one.
-    fn rate_limit(&self) -> Option<&Policy> {
-        let mut policies = self.0.iter().map(|policy| &**policy);
-        policies.find(|policy| policy.spec.rate_limit.is_some())
     }
 
     /// A policy of this target whose restrictions cannot be enforced.
@@ -87,7 +108,14 @@ impl Layer {
     }
 
     pub(super) fn limits(&self) -> impl Iterator<Item = &model::Limits> {
-        self.0.iter().map(|policy| &policy.spec.limits)
+        self.policies(Precedence::Defaults)
+            .map(|policy| &policy.spec.limits)
+    }
+
+    /// The bounds of limits of nearer targets.
+    pub(super) fn bounds(&self) -> impl Iterator<Item = &model::Limits> {
+        self.policies(Precedence::Overrides)
+            .map(|policy| &policy.spec.limits)
     }
 
     /// Sets or removes the policy of a key.
@@ -242,10 +270,14 @@ pub(super) struct RequestSettings<'a> {
     pub(super) limits: Limits,
     pub(super) access_log: AccessLog,
     pub(super) jwt: Option<JwtInForce<'a>>,
-    pub(super) authorization: Option<&'a AuthorizationPolicy>,
-    pub(super) networks: Option<&'a NetworkPolicy>,
+    /// The policy that says which requests are allowed.
+    pub(super) authorization: Option<&'a Policy>,
+    /// The policy that says which client addresses are accepted.
+    pub(super) networks: Option<&'a Policy>,
     /// The policy that limits rates.
     pub(super) rate_limit: Option<&'a Policy>,
+    /// What nearer targets cannot replace.
+    pub(super) enforced: Enforced<'a>,
     /// The policy of the widest target whose restrictions cannot be enforced.
     pub(super) invalid: Option<&'a PolicyKey>,
     /// The same for connections and datagrams.
@@ -264,15 +296,18 @@ impl<'a> RequestSettings<'a> {
             authorization,
             networks,
             rate_limit,
+            enforced,
             invalid,
             invalid_for_connections,
             hides_query,
         } = self;
+        let place = |policy: Option<&Policy>| policy.map(std::ptr::from_ref);
         let tokens = |jwt: &Option<JwtInForce<'_>>| jwt.map(|it| std::ptr::from_ref(it.policy));
         tokens(jwt) == tokens(&other.jwt)
-            && authorization.map(std::ptr::from_ref) == other.authorization.map(std::ptr::from_ref)
-            && networks.map(std::ptr::from_ref) == other.networks.map(std::ptr::from_ref)
-            && rate_limit.map(std::ptr::from_ref) == other.rate_limit.map(std::ptr::from_ref)
+            && place(*authorization) == place(other.authorization)
+            && place(*networks) == place(other.networks)
+            && place(*rate_limit) == place(other.rate_limit)
+            && enforced.is_same(&other.enforced)
             && *invalid == other.invalid
             && *invalid_for_connections == other.invalid_for_connections
             && *hides_query == other.hides_query
@@ -288,6 +323,7 @@ impl<'a> RequestSettings<'a> {
             authorization: None,
             networks: None,
             rate_limit: None,
+            enforced: Enforced::default(),
             invalid: None,
             invalid_for_connections: None,
             hides_query: false,
@@ -300,18 +336,38 @@ impl<'a> RequestSettings<'a> {
         if let Some(access_log) = nearer.field(|spec| spec.access_log.as_ref()) {
             self.access_log = access_log.clone();
         }
-        self.jwt = nearer.jwt().or(self.jwt);
-        let authorization = nearer.field(|spec| spec.authorization.as_ref());
+        self.jwt = nearer.jwt(Precedence::Defaults).or(self.jwt);
+        let policy_with =
+            |has: fn(&PolicySpec) -> bool| nearer.policy_with(Precedence::Defaults, has);
+        let authorization = policy_with(|spec| spec.authorization.is_some());
         self.authorization = authorization.or(self.authorization);
-        let networks = nearer.field(|spec| spec.networks.as_ref());
+        let networks = policy_with(|spec| spec.networks.is_some());
         self.networks = networks.or(self.networks);
-        self.rate_limit = nearer.rate_limit().or(self.rate_limit);
+        let rate_limit = policy_with(|spec| spec.rate_limit.is_some());
+        self.rate_limit = rate_limit.or(self.rate_limit);
+        self.enforced.add(nearer);
         // Not for a nearer target to lift.
         self.invalid = self.invalid.or(nearer.invalid());
         let invalid = nearer.invalid_for_connections();
         self.invalid_for_connections = self.invalid_for_connections.or(invalid);
         self.hides_query |= nearer.hides_query();
         self
+    }
+
+    /// The limits within the bounds of overriding policies.
+    pub(super) fn bounded_limits(&self) -> Limits {
+        self.enforced.bound(&self.limits)
+    }
+
+    /// The access log: that of the widest overriding policy, or else of the nearest target.
+    pub(super) fn access_log_in_force(&self) -> &AccessLog {
+        self.enforced.access_log.unwrap_or(&self.access_log)
+    }
+
+    /// The JWT policy: that of the widest overriding policy, whatever the credentials of nearer targets are,
+    /// or else of the nearest target.
+    pub(super) fn jwt_in_force(&self) -> Option<JwtInForce<'a>> {
+        self.enforced.jwt.or(self.jwt)
     }
 }
 
@@ -339,13 +395,33 @@ impl Default for ConnectionSettings<'_> {
 }
 
 impl<'a> ConnectionSettings<'a> {
-    /// Overridden by a more specific target.
-    pub(super) fn with(self, nearer: &'a Layer) -> Self {
-        let proxy_protocol = nearer.field(|spec| spec.proxy_protocol.as_ref());
-        let path_options = nearer.field(|spec| spec.path_options);
+    /// Of these layers, from the widest target on: the nearest one that sets a field, but overriding
+    /// policies before all others, and of those the widest.
+    pub(super) fn of(layers: &[&'a Layer]) -> Self {
+        let settings = layers.iter().fold(Self::default(), |settings, layer| {
+            settings.with(layer, Precedence::Defaults)
+        });
+        let settings = layers.iter().rev().fold(settings, |settings, layer| {
+            settings.with(layer, Precedence::Overrides)
+        });
+        let bounds = layers.iter().flat_map(|layer| layer.bounds());
         Self {
-            limits: nearer.limits().fold(self.limits, Limits::with),
-            trust: nearer.field(|spec| spec.trust.as_ref()).or(self.trust),
+            limits: bounds.fold(settings.limits, Limits::bounded_by),
+            ..settings
+        }
+    }
+
+    fn with(self, layer: &'a Layer, precedence: Precedence) -> Self {
+        let limits = match precedence {
+            Precedence::Defaults => layer.limits().fold(self.limits, Limits::with),
+            Precedence::Overrides => self.limits,
+        };
+        let trust = layer.of(precedence, |spec| spec.trust.as_ref());
+        let proxy_protocol = layer.of(precedence, |spec| spec.proxy_protocol.as_ref());
+        let path_options = layer.of(precedence, |spec| spec.path_options);
+        Self {
+            limits,
+            trust: trust.or(self.trust),
             proxy_protocol: proxy_protocol.or(self.proxy_protocol),
             path_options: path_options.unwrap_or(self.path_options),
         }

@@ -2,12 +2,14 @@
 //! have counted is kept by changes, as long as the policy has a rule of that name for its target.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::num::NonZeroU32;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use xds::model::{Policy, PolicyTarget, RateLimitPolicy, RateLimitRule};
 
-use super::policy::parts;
+use super::policy::{RequestSettings, parts};
+use crate::policy::effective_fields::PolicyView;
 use crate::policy::rate_limit::{
     Pace, RateLimit, RuleCounter, RuleCounts, RuleState, SharedCounts, no_counts, since_start,
 };
@@ -62,13 +64,34 @@ impl RateLimiters {
             .extend(rules.map(|rule| CounterKey::of(old, rule)));
     }
 
-    /// The compiled rate limits of a policy of the current model.
-    pub(super) fn of(
+    /// All rate limits of a rule: those of overriding policies, the widest first, and then its own.
+    pub(super) fn all_of(
         &mut self,
-        policy: &Policy,
-        limit: &RateLimitPolicy,
-        shards: usize,
-    ) -> Arc<RateLimit> {
+        settings: &RequestSettings<'_>,
+        shards: NonZeroU32,
+    ) -> Vec<(Arc<RateLimit>, PolicyView)> {
+        let own = settings.rate_limit;
+        let own = own.map(|policy| (policy, PolicyView::Effective));
+        let enforced = settings.enforced.rate_limits.iter().copied();
+        self.of_each(enforced.chain(own), shards)
+    }
+
+    /// The compiled rate limits of policies of the current model.
+    pub(super) fn of_each<'a>(
+        &mut self,
+        policies: impl IntoIterator<Item = (&'a Policy, PolicyView)>,
+        shards: NonZeroU32,
+    ) -> Vec<(Arc<RateLimit>, PolicyView)> {
+        let shards = usize::try_from(shards.get()).unwrap_or(usize::MAX);
+        let policies = policies.into_iter();
+        let compiled = policies.filter_map(|(policy, view)| {
+            let limit = policy.spec.rate_limit.as_ref()?;
+            Some((self.of(policy, limit, shards), view))
+        });
+        compiled.collect()
+    }
+
+    fn of(&mut self, policy: &Policy, limit: &RateLimitPolicy, shards: usize) -> Arc<RateLimit> {
         let place = std::ptr::from_ref(limit).addr();
         if let Some(known) = self.compiled.get(&place).and_then(Weak::upgrade) {
             return known;

@@ -17,15 +17,16 @@ use super::policy::{Layer, Policies, RequestSettings, parts};
 use super::rate_limit::RateLimiters;
 use super::targets::{ClusterUsers, Targets};
 use crate::config::{
-    BackendExtras, ClusterIndex, Draw, ExternalAuth, InvalidPolicies, L4Rule, Rule, RuleBackend,
-    RuleTimeouts, Sessions,
+    BackendExtras, ClusterIndex, Draw, ExternalAuth, InvalidPolicies, L4Rule, Rule,
+    RuleAuthorization, RuleBackend, RuleJwt, RuleTimeouts, Sessions,
 };
 use crate::limits::Limits;
 use crate::names::KeyPrefix;
 use crate::policy::client_networks::ClientNetworks;
 use crate::policy::compiled::{BackendPolicy, RulePolicy};
+use crate::policy::effective_fields::PolicyView;
 use crate::policy::jwt::{Authenticator, ClaimsUse};
-use crate::policy::rate_limit::{RateLimit, RateLimits};
+use crate::policy::rate_limit::RateLimits;
 
 /// A compiled rule at a listener, and its references.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ impl AnyRule {
 
     fn jwt(&self) -> Option<&Arc<Authenticator>> {
         match self {
-            Self::Http(rule) => rule.jwt.as_ref(),
+            Self::Http(rule) => rule.authenticator(),
             Self::L4(_) => None,
         }
     }
@@ -125,60 +126,81 @@ impl<'c> RuleCompiler<'c> {
         } = RulePolicy::compile(rule);
         let policies = backends.into_iter().zip(&rule.backends);
         let weights: Vec<u32> = rule.backends.iter().map(|backend| backend.weight).collect();
-        let rate_limit = self.rate_limit();
-        let reads_claims = rate_limit.as_ref().is_some_and(|it| it.reads_claims());
-        let claims_use = match settings.authorization {
-            Some(_) => ClaimsUse::Rules,
-            None if reads_claims => ClaimsUse::Rules,
-            None => ClaimsUse::Headers,
+        let authorization = self.authorization_of(settings);
+        let rate_limits = self.rate_limits.all_of(settings, self.shards);
+        let reads_claims =
+            !authorization.is_empty() || rate_limits.iter().any(|(limit, _)| limit.reads_claims());
+        let claims_use = if reads_claims {
+            ClaimsUse::Rules
+        } else {
+            ClaimsUse::Headers
         };
-        let jwt = settings.jwt.map(|jwt| self.jwt.acquire(jwt, claims_use));
-        let rate_limits = rate_limit.map(|it| Box::new(RateLimits::new(it, jwt.as_deref())));
+        let jwt = settings.jwt_in_force().map(|jwt| {
+            Box::new(RuleJwt {
+                authenticator: self.jwt.acquire(jwt, claims_use),
+                policy: policy_name(jwt.key),
+            })
+        });
+        let authenticator = jwt.as_deref().map(|jwt| &*jwt.authenticator);
+        let rate_limits = RateLimits::at_rule(rate_limits, authenticator);
+        let limits = settings.bounded_limits();
         Rule {
             name: KeyPrefix::new(route.key.to_shared(), |key| parts(key, 4)),
             requests: rule.protocol,
-            timeouts: timeouts(rule),
+            timeouts: timeouts(rule, settings),
             retry: rule.retry.clone(),
             sessions: sessions(rule),
             jwt,
-            rate_limits,
-            authorization: settings
-                .authorization
-                .map(|policy| self.authorization.of(policy)),
-            networks: self.networks_of(settings),
+            rate_limits: rate_limits.map(Box::new),
+            authorization,
+            networks: self.own_networks(settings),
             invalid_policies: invalid_policies(settings),
             external_auth: self.external_auth(&rule.filters.external_auth),
             responses,
             draw: Draw::new(&weights),
             backends: policies
-                .map(|(policy, backend)| self.backend(backend, policy, &settings.limits))
+                .map(|(policy, backend)| self.backend(backend, policy, settings))
                 .collect(),
-            limits: self.last.limits.share(settings.limits),
-            access_log: self.last.access_log.share(settings.access_log.clone()),
+            access_log: self
+                .last
+                .access_log
+                .share(settings.access_log_in_force().clone()),
+            limits: self.last.limits.share(limits),
         }
     }
 
-    /// The networks of a rule.
+    /// The networks of a rule that nearer targets may replace.
+    fn own_networks(&mut self, settings: &RequestSettings<'_>) -> Box<[Arc<ClientNetworks>]> {
+        self.networks.all_of(settings.networks)
+    }
+
+    /// All networks of a rule.
     pub(super) fn networks_of(
         &mut self,
         settings: &RequestSettings<'_>,
     ) -> Box<[Arc<ClientNetworks>]> {
-        let policies = settings.networks.iter();
-        policies.map(|policy| self.networks.of(policy)).collect()
+        let enforced = settings.enforced.networks.iter().copied();
+        self.networks.all_of(enforced.chain(settings.networks))
     }
 
-    fn rate_limit(&mut self) -> Option<Arc<RateLimit>> {
-        let policy = self.settings.rate_limit?;
-        let limit = policy.spec.rate_limit.as_ref()?;
-        let shards = usize::try_from(self.shards.get()).unwrap_or(usize::MAX);
-        Some(self.rate_limits.of(policy, limit, shards))
+    /// The authorization of a rule: what is enforced, the widest first, and then its own.
+    fn authorization_of(&mut self, settings: &RequestSettings<'_>) -> Box<[RuleAuthorization]> {
+        let enforced = settings.enforced.authorization.iter().copied();
+        let own = settings.authorization;
+        let all = enforced.chain(own.map(|policy| (policy, PolicyView::Effective)));
+        let all = all.filter_map(|(policy, view)| {
+            let rules = policy.spec.authorization.as_ref()?;
+            let policy = self.authorization.of(policy, rules);
+            Some(RuleAuthorization { policy, view })
+        });
+        all.collect()
     }
 
     fn backend(
         &mut self,
         backend: &RouteBackend,
         policy: Option<Box<BackendPolicy>>,
-        limits: &Limits,
+        settings: &RequestSettings<'_>,
     ) -> RuleBackend {
         let mirrors = policy.as_ref().map_or(&[][..], |policy| &policy.mirrors);
         let mirrors = mirrors.iter();
@@ -195,7 +217,7 @@ impl<'c> RuleCompiler<'c> {
             session: backend.session.clone(),
             refused_by: self.invalid_policy_of(&backend.target).map(policy_name),
         };
-        let limits = self.limits_towards(&backend.target, limits);
+        let limits = self.limits_towards(&backend.target, settings);
         RuleBackend {
             cluster,
             policy,
@@ -212,9 +234,11 @@ impl<'c> RuleCompiler<'c> {
     }
 
     /// The limits of a target: the wider ones, overridden by its own.
-    pub(super) fn limits_towards(&self, target: &Target, limits: &Limits) -> Limits {
+    pub(super) fn limits_towards(&self, target: &Target, settings: &RequestSettings<'_>) -> Limits {
         let nearer = self.of_target(target).into_iter().flat_map(Layer::limits);
-        nearer.fold(*limits, Limits::with)
+        settings
+            .enforced
+            .bound(&nearer.fold(settings.limits, Limits::with))
     }
 
     /// A policy of a target whose restrictions cannot be enforced.
@@ -253,7 +277,7 @@ pub(super) fn policy_name(key: &PolicyKey) -> Box<str> {
     parts(key.as_str(), 3).into()
 }
 
-fn timeouts(rule: &HttpRule) -> Option<Box<RuleTimeouts>> {
+fn timeouts(rule: &HttpRule, settings: &RequestSettings<'_>) -> Option<Box<RuleTimeouts>> {
     let model::Timeouts {
         request,
         backend_request,
@@ -262,8 +286,14 @@ fn timeouts(rule: &HttpRule) -> Option<Box<RuleTimeouts>> {
         request: request.or(None),
         backend: backend_request.or(None),
         waits_forever: [request, backend_request].contains(&Timeout::Never),
+        head_bound: None,
     };
-    (timeouts != RuleTimeouts::default()).then(|| Box::new(timeouts))
+    (timeouts != RuleTimeouts::default()).then(|| {
+        Box::new(RuleTimeouts {
+            head_bound: settings.enforced.head_bound(),
+            ..timeouts
+        })
+    })
 }
 
 fn sessions(rule: &HttpRule) -> Sessions {

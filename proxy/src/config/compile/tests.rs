@@ -2,6 +2,7 @@
 
 mod incremental;
 mod l4;
+mod overrides;
 mod policies;
 mod sample;
 mod shared;

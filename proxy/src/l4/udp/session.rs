@@ -55,12 +55,10 @@ impl UdpSession {
         if proxy.watches.are_armed() {
             let client = key.client.ip().to_canonical();
             record.begin_trace(proxy, client, &snapshot, (bind, Some(listener)));
-            let has_networks = |rule: &Arc<L4Rule>| !rule.networks.is_empty();
             if let Some(trace) = record.trace.as_deref()
-                && listener.l4.find(None).is_some_and(has_networks)
+                && let Some(rule) = listener.l4.find(None)
             {
-                // They have accepted the client, or there would be no session.
-                trace.networks(client, Ok(()));
+                trace.networks(client, &rule.networks);
             }
         }
         let reached = reach(&proxy.upstreams, &snapshot, listener, &mut record);

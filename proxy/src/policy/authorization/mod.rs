@@ -24,6 +24,8 @@ pub use attributes::{Attributes, ClaimPath, ClaimValues, Subject};
 /// A compiled authorization policy.
 #[derive(Debug)]
 pub struct Authorization {
+    /// `kind/namespace/name` of the policy.
+    name: Box<str>,
     deny: Vec<Rule>,
     allow: Vec<Rule>,
     reads_headers: bool,
@@ -84,17 +86,19 @@ pub struct Verdict<'a> {
 }
 
 impl Authorization {
-    /// Compiles a policy. One with an invalid expression rejects every request.
+    /// Compiles a policy of this name (`kind/namespace/name`). One with an invalid expression rejects every
+    /// request.
     #[must_use]
-    pub fn compile(policy: &AuthorizationPolicy) -> Self {
-        let compiled = Self::try_compile(policy).or_else(|(name, why)| {
+    pub fn compile(name: &str, policy: &AuthorizationPolicy) -> Self {
+        let compiled = Self::try_compile(name, policy).or_else(|(rule, why)| {
             warn!(
-                rule = name,
-                "every request is rejected until a rule is corrected: it {why}"
+                policy = name,
+                rule, "every request is rejected until a rule is corrected: it {why}"
             );
-            Self::try_compile(&AuthorizationPolicy::deny_all())
+            Self::try_compile(name, &AuthorizationPolicy::deny_all())
         });
         compiled.unwrap_or(Self {
+            name: name.into(),
             deny: Vec::new(),
             allow: Vec::new(),
             reads_headers: false,
@@ -102,16 +106,23 @@ impl Authorization {
         })
     }
 
-    fn try_compile(policy: &AuthorizationPolicy) -> Result<Self, (String, String)> {
+    fn try_compile(name: &str, policy: &AuthorizationPolicy) -> Result<Self, (String, String)> {
         let deny = rules("deny", &policy.deny)?;
         let allow = rules("allow", &policy.allow)?;
         let all = || deny.iter().chain(&allow).map(|rule| &rule.expression);
         Ok(Self {
+            name: name.into(),
             reads_headers: all().any(Expression::reads_headers),
             networks: ConditionNetworks::of(all()),
             deny,
             allow,
         })
+    }
+
+    /// `kind/namespace/name` of the policy.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Whether rules read headers.

@@ -14,10 +14,13 @@ fn policy(deny: &[&str], allow: &[&str]) -> Authorization {
         });
         rules.collect()
     };
-    Authorization::compile(&AuthorizationPolicy {
-        deny: rules(deny),
-        allow: rules(allow),
-    })
+    Authorization::compile(
+        "TrafficPolicy/a/b",
+        &AuthorizationPolicy {
+            deny: rules(deny),
+            allow: rules(allow),
+        },
+    )
 }
 
 /// Evaluates a GET of `/a/b` on `a.test` with these claims.
@@ -127,19 +130,22 @@ fn a_policy_that_cannot_be_compiled_refuses_every_request() {
 
 #[test]
 fn the_deciding_rule_and_evaluation_errors_are_reported() {
-    let policy = Authorization::compile(&AuthorizationPolicy {
-        deny: Vec::new(),
-        allow: vec![
-            AuthorizationRule {
-                name: String::new(),
-                when: "claims.a == 1".to_owned(),
-            },
-            AuthorizationRule {
-                name: "everybody".to_owned(),
-                when: "true".to_owned(),
-            },
-        ],
-    });
+    let policy = Authorization::compile(
+        "TrafficPolicy/a/b",
+        &AuthorizationPolicy {
+            deny: Vec::new(),
+            allow: vec![
+                AuthorizationRule {
+                    name: String::new(),
+                    when: "claims.a == 1".to_owned(),
+                },
+                AuthorizationRule {
+                    name: "everybody".to_owned(),
+                    when: "true".to_owned(),
+                },
+            ],
+        },
+    );
     let head = fields(&[]);
     let subject = Subject {
         method: b"GET",

@@ -8,7 +8,7 @@ use super::{Denial, MissingVerdict, Subject, Verdict, grpc, http as plain};
 use crate::http::h1::{HeadLimits, HeadScan, Progress, parse_request};
 use crate::http::head::RequestHead;
 use crate::limits::Limits;
-use crate::policy::effective_fields::EffectiveFields;
+use crate::policy::effective_fields::{EffectiveFields, PolicyView};
 use crate::policy::forwarded::HeaderTrust;
 use crate::policy::mutation::{HeaderValue as Value, HeaderValueOption, HttpStatus, Mutation};
 
@@ -39,6 +39,7 @@ fn subject<'a>(head: &'a RequestHead, grants: &'a Mutation) -> Subject<'a> {
             principal: None,
             own: b"",
             grants: Some(grants),
+            view: PolicyView::Effective,
         },
         body: b"",
     }

@@ -70,6 +70,10 @@ impl KeyPart {
         hasher.write_u8(0xff);
     }
 
+    pub(super) fn is_client_address(&self) -> bool {
+        matches!(self, Self::ClientAddress { .. })
+    }
+
     pub(super) fn reads_claims(&self) -> bool {
         matches!(self, Self::Claim(_))
     }

@@ -19,6 +19,7 @@ use std::time::Duration;
 use xds::model::{RateLimitHeaders, RateLimitPolicy, RateLimitRule, RateLimitStatus};
 
 use crate::policy::authorization::{Attributes, Subject};
+use crate::policy::effective_fields::PolicyView;
 use crate::policy::jwt::Authenticator;
 
 pub use headers::{Balance, seconds};
@@ -64,65 +65,121 @@ impl RateLimit {
 /// When a request is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
+    /// Once its head is read, even if no rule serves it: rules of overriding policies that distinguish clients by
+    /// address alone.
+    Head,
     /// Before its sender is authenticated: rules that read no claim.
     Early,
     /// Once it is authorized: rules that read claims.
     Late,
 }
 
-/// The rate limits at a rule of a route.
+/// The rate limits at a rule of a route, or at a listener.
 #[derive(Debug)]
 pub struct RateLimits(Box<[InForce]>);
 
-/// A policy at a rule of a route.
+/// A policy at a rule of a route, or at a listener.
 #[derive(Debug)]
 struct InForce {
     limit: Arc<RateLimit>,
-    /// Which of its rules count late, by a bit for each.
+    view: PolicyView,
+    /// Which of its rules count at the head, by a bit for each.
+    head: u16,
+    /// Which of them count late.
     late: u16,
 }
 
-impl RateLimits {
-    /// The rate limits of a policy, beside these tokens: rules that read headers made of claims wait for
-    /// them.
-    #[must_use]
-    pub fn new(limit: Arc<RateLimit>, jwt: Option<&Authenticator>) -> Self {
-        let mut late = 0;
+impl InForce {
+    /// A policy, beside these tokens: rules that read headers made of claims wait for them.
+    fn new((limit, view): (Arc<RateLimit>, PolicyView), jwt: Option<&Authenticator>) -> Self {
+        let (mut head, mut late) = (0, 0);
         for (rule, bit) in limit.rules.iter().zip(bits()) {
-            if rule.waits_for(jwt) {
-                late |= bit;
+            match rule.moment(view, jwt) {
+                Moment::Head => head |= bit,
+                Moment::Early => {}
+                Moment::Late => late |= bit,
             }
         }
-        Self(Box::new([InForce { limit, late }]))
+        Self {
+            limit,
+            view,
+            head,
+            late,
+        }
+    }
+
+    fn rules_at(&self, moment: Moment) -> impl Iterator<Item = &RateRule> {
+        let rules = self.limit.rules.iter().zip(bits());
+        let here = rules.filter(move |(_, bit)| match moment {
+            Moment::Head => self.head & bit != 0,
+            Moment::Early => (self.head | self.late) & bit == 0,
+            Moment::Late => self.late & bit != 0,
+        });
+        here.map(|(rule, _)| rule)
+    }
+
+    fn counts_at(&self, moment: Moment) -> bool {
+        self.rules_at(moment).next().is_some()
+    }
+}
+
+/// Whether they count the same requests by the same states.
+impl PartialEq for InForce {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.limit, &other.limit)
+            && (self.view, self.head, self.late) == (other.view, other.head, other.late)
+    }
+}
+
+impl PartialEq for RateLimits {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl RateLimits {
+    /// The rate limits of policies at a rule of a route, beside these tokens. `None` if nothing is counted there.
+    #[must_use]
+    pub fn at_rule(
+        limits: impl IntoIterator<Item = (Arc<RateLimit>, PolicyView)>,
+        jwt: Option<&Authenticator>,
+    ) -> Option<Self> {
+        let all = limits.into_iter().map(|limit| InForce::new(limit, jwt));
+        let here = all.filter(|it| it.counts_at(Moment::Early) || it.counts_at(Moment::Late));
+        Self::of(here.collect())
+    }
+
+    /// The rate limits of policies that count at the head of a request. `None` if there is none.
+    #[must_use]
+    pub fn at_head(limits: impl IntoIterator<Item = (Arc<RateLimit>, PolicyView)>) -> Option<Self> {
+        let all = limits.into_iter().map(|limit| InForce::new(limit, None));
+        Self::of(all.filter(|it| it.counts_at(Moment::Head)).collect())
+    }
+
+    fn of(limits: Box<[InForce]>) -> Option<Self> {
+        (!limits.is_empty()).then_some(Self(limits))
     }
 
     /// Whether there are rules that count at a moment.
     #[must_use]
     pub fn counts_at(&self, moment: Moment) -> bool {
-        self.rules_at(moment).next().is_some()
+        self.0.iter().any(|it| it.counts_at(moment))
     }
 
-    /// Whether rules that count at a moment read headers.
+    /// Whether rules that count at a moment read headers as the backend gets them.
     #[must_use]
-    pub fn reads_headers(&self, moment: Moment) -> bool {
-        self.rules_at(moment).any(|(_, rule)| rule.reads_headers())
+    pub fn reads_own_headers(&self, moment: Moment) -> bool {
+        let mut own = { self.0.iter() }.filter(|it| it.view == PolicyView::Effective);
+        own.any(|it| it.rules_at(moment).any(RateRule::reads_headers))
     }
 
-    fn rules_at(&self, moment: Moment) -> impl Iterator<Item = (&RateLimit, &RateRule)> {
-        self.0.iter().flat_map(move |InForce { limit, late }| {
-            let rules = limit.rules.iter().zip(bits());
-            let here = rules.filter(move |(_, bit)| (late & bit != 0) == (moment == Moment::Late));
-            here.map(move |(rule, _)| (&**limit, rule))
-        })
-    }
-
-    /// Counts a request at a moment, `since` the start of the process; on this shard. Rules are explained if
-    /// `explains`.
+    /// Counts a request at a moment, `since` the start of the process; on this shard. `subject` is what policies
+    /// see of it. Rules are explained if `explains`.
     #[must_use]
-    pub fn count(
+    pub fn count<'s>(
         &self,
         moment: Moment,
-        subject: Subject<'_>,
+        subject: impl Fn(PolicyView) -> Subject<'s>,
         (since, shard): (Duration, usize),
         explains: bool,
     ) -> Counted<'_> {
@@ -130,27 +187,34 @@ impl RateLimits {
             explains,
             ..Counted::default()
         };
-        let attributes = OnceCell::new();
-        let collect = || Attributes::of(subject, self.reads_headers(moment));
         let mut checks = Vec::new();
-        for (limit, rule) in self.rules_at(moment) {
-            match rule.applies(|| attributes.get_or_init(collect)) {
-                Ok(true) => {}
-                Ok(false) => {
-                    counted.explain(rule, || "does not apply: its condition is false".to_owned());
-                    continue;
+        for policy in &self.0 {
+            let subject = subject(policy.view);
+            let attributes = OnceCell::new();
+            let collect = || {
+                let reads_headers = policy.rules_at(moment).any(RateRule::reads_headers);
+                Attributes::of(subject, reads_headers)
+            };
+            for rule in policy.rules_at(moment) {
+                match rule.applies(|| attributes.get_or_init(collect)) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        counted
+                            .explain(rule, || "does not apply: its condition is false".to_owned());
+                        continue;
+                    }
+                    Err(why) => counted.explain(rule, || {
+                        format!("applies, since its condition cannot be evaluated: {why}")
+                    }),
                 }
-                Err(why) => counted.explain(rule, || {
-                    format!("applies, since its condition cannot be evaluated: {why}")
-                }),
+                checks.push(Check {
+                    limit: &policy.limit,
+                    rule,
+                    state: rule.state(),
+                    key: rule.hash(&subject),
+                    result: None,
+                });
             }
-            checks.push(Check {
-                limit,
-                rule,
-                state: rule.state(),
-                key: rule.hash(&subject),
-                result: None,
-            });
         }
         decide(&mut checks, (since, shard), &mut counted);
         counted
@@ -234,8 +298,8 @@ pub struct Counted<'a> {
     pub refusal: Option<Refusal<'a>>,
     /// What the rule that leaves it least tells the client.
     pub balance: Option<(Balance<'a>, RateLimitHeaders)>,
-    /// What rules said, for traces.
-    pub explanations: Vec<(&'a str, String)>,
+    /// What rules said, for traces: policy (`kind/namespace/name`), rule, and what.
+    pub explanations: Vec<(&'a str, &'a str, String)>,
     explains: bool,
 }
 
@@ -255,7 +319,8 @@ pub struct Refusal<'a> {
 impl<'a> Counted<'a> {
     fn explain(&mut self, rule: &'a RateRule, what: impl FnOnce() -> String) {
         if self.explains {
-            self.explanations.push((rule.name(), what()));
+            let policy = rule.counter().policy();
+            self.explanations.push((policy, rule.name(), what()));
         }
     }
 

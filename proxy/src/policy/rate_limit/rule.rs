@@ -6,10 +6,12 @@ use tracing::warn;
 use translate::expression::Expression;
 use xds::model::RateLimitRule;
 
+use super::Moment;
 use super::key::{KeyPart, hash};
 use super::state::{Reading, RuleCounter};
 use super::table::KeyHash;
 use crate::policy::authorization::{Attributes, ConditionNetworks, Subject, holds};
+use crate::policy::effective_fields::PolicyView;
 use crate::policy::jwt::Authenticator;
 
 /// A rule of a policy at a target.
@@ -69,8 +71,29 @@ impl RateRule {
             || self.key.iter().any(|part| part.header().is_some())
     }
 
+    /// When it counts, in a policy that sees this of a request, beside these tokens.
+    pub(super) fn moment(&self, view: PolicyView, jwt: Option<&Authenticator>) -> Moment {
+        let is_overriding = view != PolicyView::Effective;
+        // Headers that are made of claims are none that the client has sent.
+        let jwt = jwt.filter(|_| !is_overriding);
+        if self.waits_for(jwt) {
+            Moment::Late
+        } else if is_overriding && self.is_by_address() {
+            Moment::Head
+        } else {
+            Moment::Early
+        }
+    }
+
+    /// Whether it counts every request, by the address of its client alone.
+    fn is_by_address(&self) -> bool {
+        self.when.is_none()
+            && !self.key.is_empty()
+            && self.key.iter().all(KeyPart::is_client_address)
+    }
+
     /// Whether it can be evaluated only after authentication by these tokens.
-    pub(super) fn waits_for(&self, jwt: Option<&Authenticator>) -> bool {
+    fn waits_for(&self, jwt: Option<&Authenticator>) -> bool {
         let reads_any = self.when.as_ref().is_some_and(Expression::reads_headers);
         let reads = |jwt: &Authenticator| {
             let mut headers = self.key.iter().filter_map(KeyPart::header);

@@ -11,6 +11,7 @@ use xds::model::{
 
 use super::{Counted, Moment, Pace, RateLimit, RateLimits, RuleCounter, no_counts};
 use crate::policy::authorization::{ClaimValues, Subject};
+use crate::policy::effective_fields::PolicyView;
 use crate::policy::sample::{effective, fields};
 
 fn rule(name: &str, requests: u32) -> RateLimitRule {
@@ -49,7 +50,64 @@ fn limits(rules: Vec<RateLimitRule>) -> (RateLimits, Vec<Arc<RuleCounter>>) {
         counters.push(Arc::clone(&counter));
         counter
     });
-    (RateLimits::new(Arc::new(limit), None), counters)
+    (at_rule(limit), counters)
+}
+
+fn at_rule(limit: RateLimit) -> RateLimits {
+    let limits = [(Arc::new(limit), PolicyView::Effective)];
+    RateLimits::at_rule(limits, None).expect("rules that count")
+}
+
+#[test]
+fn rules_of_an_overriding_policy_count_once_each() {
+    let by_address = RateLimitKey::ClientAddress {
+        ipv4_prefix: 32,
+        ipv6_prefix: 64,
+    };
+    let with = |name: &str, key: Vec<RateLimitKey>, when: Option<&str>| RateLimitRule {
+        key,
+        when: when.map(str::to_owned),
+        ..rule(name, 10)
+    };
+    let rules = vec![
+        with("address", vec![by_address.clone()], None),
+        with(
+            "some",
+            vec![by_address.clone()],
+            Some("request.method == 'GET'"),
+        ),
+        with("path", vec![by_address, RateLimitKey::Path], None),
+        with("claim", vec![RateLimitKey::Claim("sub".to_owned())], None),
+        with("all", Vec::new(), None),
+    ];
+    let policy = RateLimitPolicy {
+        rules,
+        status: RateLimitStatus::TooManyRequests,
+        headers: RateLimitHeaders::Off,
+    };
+    let limit = Arc::new(RateLimit::compile(&policy, counter));
+    let moments = |view: PolicyView| {
+        let limits = || [(Arc::clone(&limit), view)];
+        let here = RateLimits::at_rule(limits(), None).expect("rules that count");
+        let head = RateLimits::at_head(limits());
+        let names = |limits: &RateLimits, moment| {
+            let counted = count(limits, moment, None);
+            let names = counted.explanations.iter().map(|(_, name, _)| *name);
+            names.collect::<Vec<_>>().join(" ")
+        };
+        [
+            head.map_or_else(String::new, |head| names(&head, Moment::Head)),
+            names(&here, Moment::Early),
+            names(&here, Moment::Late),
+        ]
+    };
+    let overriding = ["address", "some path all", "claim"];
+    assert_eq!(moments(PolicyView::AsSent), overriding);
+    assert_eq!(moments(PolicyView::AsSentWithClaims), overriding);
+    assert_eq!(
+        moments(PolicyView::Effective),
+        ["", "address some path all", "claim"]
+    );
 }
 
 /// Counts a request of a client with a claim `plan`, after a second.
@@ -68,7 +126,7 @@ fn count<'a>(limits: &'a RateLimits, moment: Moment, plan: Option<&str>) -> Coun
         client: IpAddr::V4(Ipv4Addr::LOCALHOST),
         claims: claims.as_ref(),
     };
-    limits.count(moment, subject, (Duration::from_secs(1), 0), true)
+    limits.count(moment, |_| subject, (Duration::from_secs(1), 0), true)
 }
 
 fn results(counter: &RuleCounter) -> Vec<u64> {
@@ -180,7 +238,7 @@ fn rules_that_read_claims_count_late() {
         let told = counted
             .explanations
             .iter()
-            .any(|(_, it)| it.contains("cannot be evaluated"));
+            .any(|(.., it)| it.contains("cannot be evaluated"));
         assert_eq!(told, plan.is_none());
     }
     assert_eq!(results(&counters[0])[0], 1, "once");
@@ -202,7 +260,7 @@ fn conditions_compare_the_address_with_networks() {
     assert!(
         !told
             .clone()
-            .any(|(_, it)| it.contains("cannot be evaluated"))
+            .any(|(.., it)| it.contains("cannot be evaluated"))
     );
     let allowed: Vec<u64> = counters.iter().map(|it| results(it)[0]).collect();
     assert_eq!(allowed, [1, 0, 0]);
@@ -236,7 +294,7 @@ fn a_rule_that_was_removed_counts_and_refuses_nothing() {
     for passes in [true, true, false] {
         let counted = count(&limits, Moment::Early, None);
         assert_eq!(counted.refusal.is_none(), passes);
-        let (name, what) = &counted.explanations[0];
+        let (_, name, what) = &counted.explanations[0];
         assert_eq!(*name, "gone");
         assert!(what.contains("no longer configured"), "{what}");
     }
@@ -258,7 +316,7 @@ fn what_was_counted_before_a_lost_race_is_given_back() {
             "wide" => Arc::clone(&wide),
             _ => Arc::clone(&shared),
         });
-        RateLimits::new(Arc::new(limit), None)
+        at_rule(limit)
     };
     let (all, alone) = (compile(&rules), compile(&rules[..2]));
     for _ in 0..3 {
@@ -267,7 +325,7 @@ fn what_was_counted_before_a_lost_race_is_given_back() {
     assert_eq!(results(&wide), [0; 4]);
     let counted = count(&alone, Moment::Early, None);
     assert_eq!(counted.refusal, None, "nothing was taken");
-    let told = counted.explanations.first().map(|(_, it)| it.as_str());
+    let told = counted.explanations.first().map(|(.., it)| it.as_str());
     assert!(
         told.is_some_and(|it| it.contains("99 of 100 left")),
         "{told:?}"

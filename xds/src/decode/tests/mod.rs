@@ -1,6 +1,7 @@
 //! Invalid messages, and the exact problems reported.
 
 mod features;
+mod precedence;
 mod rate_limit;
 mod route;
 

@@ -44,11 +44,14 @@ impl Admissible for TrafficPolicy {
     fn fail_closed(name: &ObjectName, written: &Value) -> Option<Self> {
         let spec = written.get("spec").and_then(Value::as_object);
         let names = |field| spec.is_some_and(|spec| may_have(spec, field, false));
+        let overrides = spec.is_some_and(may_override);
         let names = Restrictions {
             jwt: names(JWT),
             authorization: names(AUTHORIZATION),
             networks: names(NETWORKS),
             rate_limit: names(RATE_LIMIT),
+            bounds: overrides && names(LIMITS),
+            overrides,
         };
         let restricts = Restrictions {
             jwt: spec.is_none_or(|spec| may_have(spec, JWT, true)),
@@ -115,6 +118,7 @@ impl Admissible for TrafficPolicy {
                     || may_mean(name, AUTHORIZATION, false)
                     || may_mean(name, NETWORKS, false)
                     || may_mean(name, RATE_LIMIT, false)
+                    || may_mean(name, PRECEDENCE, false)
             }
             _ => guarded(
                 &[
@@ -229,6 +233,12 @@ fn may_have(spec: &Map<String, Value>, field: &str, or_unknown: bool) -> bool {
     spec.keys().any(|name| may_mean(name, field, or_unknown))
 }
 
+/// Whether a spec may be of a policy that overrides others: it says so, or nothing that is valid.
+fn may_override(spec: &Map<String, Value>) -> bool {
+    let mut precedence = { spec.iter() }.filter(|(name, _)| may_mean(name, PRECEDENCE, false));
+    precedence.any(|(_, value)| value.as_str() != Some("Defaults"))
+}
+
 /// Whether this is the field, or closer to it than to any other; or close to none.
 fn may_mean(name: &str, field: &str, or_unknown: bool) -> bool {
     let known = serde_json::to_value(TrafficPolicySpec::default()).unwrap_or_default();
@@ -249,6 +259,8 @@ const JWT: &str = "jwt";
 const AUTHORIZATION: &str = "authorization";
 const NETWORKS: &str = "networks";
 const RATE_LIMIT: &str = "rateLimit";
+const LIMITS: &str = "limits";
+const PRECEDENCE: &str = "precedence";
 
 fn rule(check: &mut Check, rule: &AuthorizationRuleSpec) {
     condition(check, &rule.when);

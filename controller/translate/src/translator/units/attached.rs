@@ -130,7 +130,8 @@ impl Unit for AttachedUnit {
             changes.status(object, status.map(Status::Route));
         }
         let carried = |route: Option<&AttachedRoute>| route.and_then(|it| it.carried.clone());
-        if carried(old) != carried(new) {
+        let listeners = |route: Option<&AttachedRoute>| route.map(|it| it.counted.clone());
+        if carried(old) != carried(new) || listeners(old) != listeners(new) {
             changes.fact(Fact::CarriedRoute(kind, name.clone()));
         }
         let counted = |route: Option<&AttachedRoute>| {
@@ -146,6 +147,13 @@ impl Unit for AttachedUnit {
 
     fn is_alive(&self, state: &State) -> bool {
         state.has_route(&self.0)
+    }
+}
+
+impl AttachedRoute {
+    /// The listeners that it is attached to.
+    pub(super) fn listeners(&self) -> &[ListenerKey] {
+        &self.counted
     }
 }
 

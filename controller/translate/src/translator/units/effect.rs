@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use xds::model::{
-    ObjectName, PolicyTarget, RateLimitKey, RateLimitPolicy, RateLimitRule, Resource,
+    ObjectName, PolicySpec, PolicyTarget, Precedence, RateLimitKey, RateLimitRule, Resource,
 };
 
 use super::policy::{PolicyReference, ResolvedPolicy};
@@ -15,7 +15,7 @@ use crate::budgets::Budget;
 use crate::problem::Problem;
 use crate::resolve::policy::{ClaimedPolicy, Phase, TargetedPolicy};
 use crate::resolve::policy_fields::is_without_effect;
-use crate::status::{PolicyStatus, Status, TargetOutcome};
+use crate::status::{NO_EFFECT, NONE_OVERRIDDEN, Overridden, PolicyStatus, Status, TargetOutcome};
 use crate::store::ObjectRef;
 use crate::translator::emitted::{Emitted, Gateways};
 use crate::translator::rooms::HolderKind;
@@ -48,14 +48,16 @@ impl Unit for EffectUnit {
     fn compute(&self, reader: &UnitReader<'_>) -> Option<EffectivePolicy> {
         let policy = reader.policy(&self.0)?;
         let mut effect = Effect::default();
+        let overridden = self.overridden(reader, policy);
         let targets = policy.targets.iter();
         let no_room: Vec<Option<Problem>> = targets
             .map(|target| self.no_room(reader, policy, target))
             .collect();
-        let targets = policy.targets.iter().zip(&no_room);
+        let targets = policy.targets.iter().zip(&no_room).zip(&overridden);
         let outcomes: Vec<TargetOutcome<'_>> = targets
-            .map(|(target, no_room)| {
-                self.outcome(reader, policy, (target, no_room.as_ref()), &mut effect)
+            .map(|((target, no_room), overridden)| TargetOutcome {
+                overridden,
+                ..self.outcome(reader, policy, (target, no_room.as_ref()), &mut effect)
             })
             .collect();
         let refused = policy.refused.iter().map(|it| (Phase::Configured, it));
@@ -129,6 +131,7 @@ impl EffectUnit {
                     reference,
                     refusal: Some(problem),
                     lost: &[],
+                    overridden: &NONE_OVERRIDDEN,
                     inapplicable: Cow::Borrowed(&[]),
                     inapplicable_are: NO_EFFECT,
                     effect: None,
@@ -163,18 +166,34 @@ impl EffectUnit {
             }
             inapplicable.to_mut().push(problem);
         }
-        let rate_limit = claimed_policy.and_then(|it| it.spec.rate_limit.as_ref());
         TargetOutcome {
             reference,
             refusal,
             lost,
+            overridden: &NONE_OVERRIDDEN,
             inapplicable,
             inapplicable_are,
-            effect: rate_limit.map(effect_of),
+            effect: claimed_policy.and_then(|it| effect_of(&it.spec)),
             is_left,
             refuses_all: targeted.spec.is_invalid || too_large.is_some() || is_closed,
             in_use,
         }
+    }
+
+    /// What the policy loses at each of its targets to policies that take precedence.
+    fn overridden(&self, reader: &UnitReader<'_>, policy: &ResolvedPolicy) -> Vec<Overridden> {
+        let targets = policy.targets.iter();
+        let overridden = targets.map(|target| {
+            let Ok(targeted) = &target.targeted else {
+                return Overridden::default();
+            };
+            let rank = (Phase::Configured, policy.created, &self.0);
+            let Some(claimed) = reader.claimed_policy(&targeted.target, rank) else {
+                return Overridden::default();
+            };
+            reader.overridden(&self.0, &targeted.target, &claimed.spec)
+        });
+        overridden.collect()
     }
 
     /// The Gateways that have no room for the policy, its networks or the number of its rules of rate limits.
@@ -276,24 +295,26 @@ impl EffectUnit {
 }
 
 /// The effect of a policy that limits rates, with what may be unexpected.
-fn effect_of(limit: &RateLimitPolicy) -> Cow<'static, str> {
-    let keys = limit.rules.iter().flat_map(|rule| &rule.key);
+fn effect_of(spec: &PolicySpec) -> Option<Cow<'static, str>> {
+    let keys = spec.rate_limit.as_ref()?.rules.iter();
+    let keys = keys.flat_map(|rule| &rule.key);
     let header = keys.filter_map(|part| match part {
         RateLimitKey::Header(name) => Some(name),
         _ => None,
     });
-    match header.min_by_key(|name| name.as_str()) {
+    Some(match header.min_by_key(|name| name.as_str()) {
         None => EACH_PROXY.into(),
+        Some(name) if spec.precedence == Precedence::Overrides => {
+            format!("{EACH_PROXY}; header {name} of a key is what the client sends").into()
+        }
         Some(name) => format!(
             "{EACH_PROXY}; header {name} of a key is what the client sends, unless claimsToHeaders or an \
              authorization server of the listener sets it: those of rules are asked later"
         )
         .into(),
-    }
+    })
 }
 
 const EACH_PROXY: &str = "the policy has an effect; each proxy counts requests by itself";
-/// What settings are that a target leaves out.
-const NO_EFFECT: &str = "some fields have no effect here";
 /// What rate limits are where there is no room for their keys.
 const FEW_KEYS: &str = "rate limits keep fewer keys here";

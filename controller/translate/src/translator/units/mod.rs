@@ -18,6 +18,7 @@ mod gateway;
 mod gateway_properties;
 mod gateway_status;
 mod listeners;
+mod overridden;
 mod picker;
 mod policy;
 mod policy_target;

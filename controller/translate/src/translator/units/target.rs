@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use xds::model::{ObjectName, PolicyTarget};
+use xds::model::{ObjectName, PolicySpec, PolicyTarget, Precedence};
 
 use crate::budgets::Budget;
 use crate::reader::Fact;
@@ -37,6 +37,9 @@ impl Unit for TargetUnit {
         let ranks = old.keys().chain(new.keys());
         let changed = ranks.filter(|rank| old.get(*rank) != new.get(*rank));
         let policies: BTreeSet<&ObjectName> = changed.map(|(_, _, name)| name).collect();
+        if !overriding(old).eq(overriding(new)) {
+            changes.fact(Fact::Overrides(Arc::clone(&self.0)));
+        }
         for policy in policies {
             let target = Arc::clone(&self.0);
             changes.fact(Fact::ClaimedPolicy(target, policy.clone()));
@@ -48,7 +51,27 @@ impl Unit for TargetUnit {
     }
 }
 
+/// The policies of a target that take precedence over others.
+fn overriding(
+    policies: &BTreeMap<ClaimRank, ClaimedPolicy>,
+) -> impl Iterator<Item = (&ObjectName, &Arc<PolicySpec>)> {
+    let policies = policies
+        .iter()
+        .map(|((_, _, name), policy)| (name, &policy.spec));
+    policies.filter(|(_, spec)| spec.precedence == Precedence::Overrides)
+}
+
 impl<'a> UnitReader<'a> {
+    /// The policies of a target that take precedence over those of targets within it.
+    pub(super) fn overriding(
+        &self,
+        target: &Arc<PolicyTarget>,
+    ) -> impl Iterator<Item = (&'a ObjectName, &'a Arc<PolicySpec>)> {
+        self.depend_on(Fact::Overrides(Arc::clone(target)));
+        let policies = self.tables.targets.get(&TargetUnit(Arc::clone(target)));
+        policies.into_iter().flat_map(overriding)
+    }
+
     /// The remaining settings of a policy, by rank, at a target.
     pub(super) fn claimed_policy(
         &self,

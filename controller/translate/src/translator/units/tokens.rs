@@ -96,7 +96,8 @@ pub(super) fn gateways(reader: &UnitReader<'_>, target: &PolicyTarget) -> Gatewa
     }
 }
 
-fn gateway_of<'a>(reader: &UnitReader<'a>, owner: &Owner) -> Option<&'a ObjectName> {
+/// The Gateway of a listener's owner.
+pub(super) fn gateway_of<'a>(reader: &UnitReader<'a>, owner: &Owner) -> Option<&'a ObjectName> {
     reader.offers(owner)?.gateway.as_ref().ok()
 }
 

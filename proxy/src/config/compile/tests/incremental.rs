@@ -10,7 +10,7 @@ use xds::model::{
     self, BackendTls, BindKey, Certificate, Health, HostAddress, Hostname, Hosts, JwksLocation,
     JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, L4Backend, L4Rule, Listener,
     ListenerKey, Model, NetworkList, NetworkPolicy, ObjectName, PolicySpec, PolicyTarget,
-    PrivateKey, Resource, RouteRule, Target, Transport,
+    Precedence, PrivateKey, Resource, RouteRule, Target, Transport,
 };
 
 use self::description::describe;
@@ -271,6 +271,11 @@ pub(super) fn upstream(base: u32, variant: u8) -> PolicySpec {
         }),
         is_invalid: variant == 0 && base == 10,
         closes_connections: variant == 0 && base == 10,
+        precedence: if variant == 2 {
+            Precedence::Overrides
+        } else {
+            Precedence::Defaults
+        },
         ..limits
     }
 }

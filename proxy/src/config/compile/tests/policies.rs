@@ -322,6 +322,32 @@ fn a_retry_constraint_replaces_the_budget_and_shards_share_its_minimum_rate() {
 }
 
 #[test]
+fn a_service_may_only_tighten_the_limits_of_connections_that_a_gateway_enforces() {
+    for (enforced, expected) in [(5, 5), (500, 10)] {
+        let spec = |most, precedence| PolicySpec {
+            precedence,
+            limits: model::Limits {
+                endpoint_connections: NonZeroU32::new(most),
+                ..model::Limits::default()
+            },
+            ..PolicySpec::default()
+        };
+        let mut model = model();
+        model.insert(service("own", &[80]).into());
+        model.insert(route("shop", 0, "/", vec![(target("own", 80), 1)]).into());
+        let everywhere = PolicyTarget::Gateway(gateway());
+        let enforcing = spec(enforced, model::Precedence::Overrides);
+        model.insert(policy("a", everywhere, enforcing).into());
+        let own = PolicyTarget::Service(service("own", &[]).key);
+        let of_service = spec(10, model::Precedence::Defaults);
+        model.insert(policy("b", own, of_service).into());
+        let snapshot = compile(&model);
+        let own = cluster(&snapshot, "Service/app/own:80");
+        assert_eq!(own.endpoint_connections, Some(expected));
+    }
+}
+
+#[test]
 fn upstream_policies_apply_to_a_cluster_by_service_or_by_gateway() {
     let ejection = Ejection {
         max_percent: 10,
@@ -421,7 +447,7 @@ fn the_most_specific_jwt_policy_applies_alone() {
     model.insert(route("else", 0, "/else", Vec::new()).into());
     let realm = |model: &Model, path| {
         let snapshot = compile(model);
-        let policy = rule(&snapshot, "a", path)?.jwt.clone();
+        let policy = rule(&snapshot, "a", path)?.authenticator().cloned();
         let challenge = policy.as_deref()?.challenge(FailureKind::NoToken)?;
         Some(String::from_utf8_lossy(challenge).into_owned())
     };
@@ -453,7 +479,7 @@ fn jwt_policies_and_key_sources_are_kept_across_unrelated_changes() {
     let mut compiler = Compiler::default();
     let mut compile = |model: &Model| {
         let snapshot = compiler.compile(model, &Resolved::default(), &options());
-        let of = |path| rule(&snapshot, "a", path).and_then(|rule| rule.jwt.clone());
+        let of = |path| rule(&snapshot, "a", path).and_then(|rule| rule.authenticator().cloned());
         let remote = compiler.remote_keys().iter();
         let sources: Vec<_> = remote.map(|remote| Arc::clone(&remote.source)).collect();
         (of("/"), of("/else"), sources)

@@ -67,12 +67,13 @@ fn describe_listener(text: &mut String, listener: &Listener, snapshot: &Snapshot
         key,
         hostname,
         access_log,
+        head_policies,
         ..
     } = &*listener.settings;
     let traffic = listener.traffic;
     line(
         text,
-        format_args!("{key} {hostname:?} {traffic:?} {access_log:?}"),
+        format_args!("{key} {hostname:?} {traffic:?} {access_log:?} {head_policies:?}"),
     );
     let mut rules: Vec<String> = listener.rules.iter().map(|it| rule(it, snapshot)).collect();
     rules.sort();
@@ -128,8 +129,7 @@ fn rule(rule: &Rule, snapshot: &Snapshot) -> String {
     });
     let to: Vec<String> = to.collect();
     let jwt = rule
-        .jwt
-        .as_ref()
+        .authenticator()
         .and_then(|it| it.challenge(FailureKind::NoToken))
         .map(|it| String::from_utf8_lossy(it).into_owned());
     let access = (&rule.networks, rule.refused_by());
