@@ -206,8 +206,15 @@ pub(crate) enum ConfigPart {
     Routes(ListArgs),
     /// List listeners
     Listeners(ListArgs),
-    /// List policies
-    Policies(ListArgs),
+    /// List policies, or the source of each setting of a rule
+    Policies {
+        #[command(flatten)]
+        list: ListArgs,
+        /// Show what is in effect at the rules of a route, and which policy it comes from:
+        /// KIND/NAMESPACE/NAME[/RULE]
+        #[arg(long, value_name = "ROUTE")]
+        rule: Option<String>,
+    },
     /// Compare the loaded configuration with files, or with a second dump
     Diff {
         /// Gateway: [TYPE/]NAME

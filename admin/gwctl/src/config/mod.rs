@@ -8,11 +8,13 @@ mod listeners;
 mod policies;
 mod routes;
 mod scope;
+mod sources;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use admin_types::dump::Dump;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use self::listeners::Listeners;
 use self::scope::Scope;
@@ -45,10 +47,23 @@ pub(crate) fn run(args: &ConfigArgs, source: &Source, out: &mut dyn Write) -> Re
             let all = of_each(scopes, |scope| Listeners::from(scope.dump));
             pods::write(&all, listeners::table, args.output, out)
         }
-        ConfigPart::Policies(args) => {
-            let scopes = Scope::of_pods(source, args)?;
+        ConfigPart::Policies {
+            list,
+            rule: Some(rule),
+        } => {
+            let scopes = Scope::of_pods(source, list)?;
+            let has_rule = |(_, scope): &(_, Scope)| sources::has_rule(&scope.dump, rule);
+            ensure!(
+                scopes.iter().any(has_rule),
+                "there is no rule of {rule}: `gwctl config routes` lists them"
+            );
+            let settings = of_each(scopes, |scope| sources::settings(&scope.dump, rule));
+            pods::write(&settings, |it| sources::table(it), list.output, out)
+        }
+        ConfigPart::Policies { list, rule: None } => {
+            let scopes = Scope::of_pods(source, list)?;
             let policies = of_each(scopes, |scope| scope.dump.policies);
-            pods::write(&policies, |it| policies::table(it), args.output, out)
+            pods::write(&policies, |it| policies::table(it), list.output, out)
         }
         ConfigPart::Diff {
             resource,
@@ -93,6 +108,13 @@ pub(crate) fn everything(dump: Dump) -> Result<String> {
     }
     routes::table(&dump.routes).write(out)?;
     policies::table(&dump.policies).write(out)?;
+    let objects = dump.routes.iter();
+    let objects: BTreeSet<_> = objects
+        .map(|it| key::Key::parse(&it.key).object())
+        .collect();
+    for object in objects {
+        sources::table(&sources::settings(dump, &object)).write(out)?;
+    }
     diff::compare(dump, &Dump::default(), out)?;
     listeners::table(&scope.dump.into()).write(out)?;
     Ok(String::from_utf8(text)?)

@@ -1,4 +1,4 @@
-//! `gwctl config policies`: the target of each policy and the fields it sets.
+//! `gwctl config policies`: the target of each policy, its precedence, and the fields it sets.
 
 use admin_types::dump::{Policy, PolicyTarget};
 use serde_json::Value;
@@ -7,8 +7,8 @@ use super::key::Key;
 use crate::table::Table;
 
 /// One row per policy and target.
-pub(super) fn table(policies: &[Policy]) -> Table<5> {
-    let mut table = Table::new(["KIND", "NAMESPACE", "NAME", "TARGET", "SETS"]);
+pub(super) fn table(policies: &[Policy]) -> Table<6> {
+    let mut table = Table::new(["KIND", "NAMESPACE", "NAME", "TARGET", "PRECEDENCE", "SETS"]);
     for policy in policies {
         let key = Key::parse(&policy.key);
         table.row([
@@ -16,6 +16,7 @@ pub(super) fn table(policies: &[Policy]) -> Table<5> {
             key.namespace.to_owned(),
             key.name.to_owned(),
             target(&policy.target),
+            policy.spec.precedence.clone().unwrap_or_default(),
             fields(policy),
         ]);
     }
@@ -39,7 +40,10 @@ pub(super) fn target(target: &PolicyTarget) -> String {
 /// The names of the fields that a policy sets.
 fn fields(policy: &Policy) -> String {
     match serde_json::to_value(&policy.spec) {
-        Ok(Value::Object(fields)) => fields.keys().cloned().collect::<Vec<_>>().join(","),
+        Ok(Value::Object(fields)) => {
+            let fields = fields.keys().filter(|name| *name != "precedence");
+            fields.cloned().collect::<Vec<_>>().join(",")
+        }
         _ => String::new(),
     }
 }
