@@ -116,9 +116,6 @@ const TESTS: &[Test] = tests! {
     Controller kinds::policies_and_backends_take_effect_until_deleted,
     Controller kinds::grants_and_labels_permit_cross_namespace_references,
     Controller kinds::classes_and_parameters_take_effect_until_deleted,
-    Controller access::networks_see_the_address_that_a_load_balancer_passes,
-    Controller access::networks_see_the_address_that_haproxy_passes,
-    Controller access::limits_of_clients_outlive_changes_of_their_policy,
     Controller features::a_session_stays_with_its_pod,
     Controller features::a_service_policy_enables_session_persistence,
     Controller features::regular_expressions_match_whole_values,
@@ -150,15 +147,19 @@ const TESTS: &[Test] = tests! {
     Controller bad_input::names_of_253_characters_are_supported,
     Controller bad_input::another_writer_replacing_our_status_causes_few_writes,
     Controller bad_input::unselected_namespaces_are_ignored,
-    Controller crowds::a_full_gateway_says_so_and_its_proxies_reconnect,
 };
 
-/// Tests that take minutes each, or measure times, which needs a machine that does nothing else.
+/// Tests that take minutes each, that measure times, which needs a machine that does nothing else, or that have not
+/// run on a cluster yet.
 const LONG_TESTS: &[Test] = tests! {
     Controller long::the_api_server_is_unavailable_for_minutes,
     Controller long::the_network_is_cut_for_minutes,
     Controller long::routes_change_a_thousand_times,
     Controller long::the_certificate_authority_is_replaced,
+    Controller access::networks_see_the_address_that_a_load_balancer_passes,
+    Controller access::networks_see_the_address_that_haproxy_passes,
+    Controller access::limits_of_clients_outlive_changes_of_their_policy,
+    Controller crowds::a_full_gateway_says_so_and_its_proxies_reconnect,
     Controller crowds::a_thousand_misspelt_gateways_delay_no_other,
     Controller crowds::a_thousand_invalid_policies_delay_no_gateway,
     Controller hostile::a_quiet_tenant_does_not_notice_a_hostile_one,
