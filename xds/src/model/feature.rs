@@ -50,7 +50,7 @@ features! {
     Networks "networks";
     /// Rate limits of a policy.
     RateLimit "rate-limit";
-    /// The clock skew of an issuer of tokens: before, it was [`FORMER_CLOCK_SKEW`] for all.
+    /// The clock skew of an issuer of tokens: before, it was one minute for all.
     ClockSkew "clock-skew";
     /// Policies that take precedence over those of nearer targets.
     Precedence "precedence";
