@@ -14,6 +14,8 @@ mod subjects;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -59,19 +61,34 @@ fn subject(name: &str) -> Result<&'static Subject> {
     subject.with_context(|| format!("no subject is called {name}"))
 }
 
-/// Instructions of one call, by subject.
+/// Instructions of one call, by subject. As many subjects at once as there are processors.
 fn measure_all() -> Result<BTreeMap<String, u64>> {
     let folder = tempfile::tempdir()?;
-    SUBJECTS
-        .iter()
-        .map(|subject| {
-            let profile = folder.path().join(subject.name);
-            let one = count(subject, 1, &profile)?;
-            let more = count(subject, 1 + BATCHES_COUNTED, &profile)?;
-            let calls = BATCHES_COUNTED * subject.calls;
-            Ok((subject.name.to_owned(), (more - one) / calls))
-        })
-        .collect()
+    let next = AtomicUsize::new(0);
+    let measure_some = || -> Result<Vec<(String, u64)>> {
+        let mut measured = Vec::new();
+        while let Some(subject) = SUBJECTS.get(next.fetch_add(1, Ordering::Relaxed)) {
+            measured.push((subject.name.to_owned(), measure(subject, folder.path())?));
+        }
+        Ok(measured)
+    };
+    let threads = thread::available_parallelism()?.get();
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(measure_some)).collect();
+        let mut all = BTreeMap::new();
+        for worker in workers {
+            all.extend(worker.join().expect("a worker panicked")?);
+        }
+        Ok(all)
+    })
+}
+
+/// Instructions of one call.
+fn measure(subject: &Subject, folder: &Path) -> Result<u64> {
+    let profile = folder.join(subject.name);
+    let one = count(subject, 1, &profile)?;
+    let more = count(subject, 1 + BATCHES_COUNTED, &profile)?;
+    Ok((more - one) / (BATCHES_COUNTED * subject.calls))
 }
 
 /// Runs batches of a subject under callgrind. Instructions of the whole process.

@@ -69,7 +69,7 @@ impl<'a> Exchange<'a> {
             route,
             policy = refusal.policy,
             rule = refusal.rule,
-            "refused a request, since there are too many"
+            "refused a request: it exceeds a rate limit"
         );
         let limited = self.rate_limited.get_or_insert_default();
         limited.status = refusal.status;

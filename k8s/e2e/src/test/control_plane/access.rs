@@ -101,7 +101,7 @@ pub(in crate::test) async fn limits_of_clients_outlive_changes_of_their_policy(
     scope.apply(&[limited(&[more])]).await?;
     // The new rule is in force once it refuses.
     scope
-        .until("status 429 for a POST of another host", async || {
+        .until("the changed policy to be in effect", async || {
             let policy = scope.object("TrafficPolicy", "access").await?;
             let policy = policy.context("the policy is gone")?;
             let generation = &policy["metadata"]["generation"];
