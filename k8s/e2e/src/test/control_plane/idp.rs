@@ -15,10 +15,14 @@ use super::edge_gateway::{EdgeGateway, HOST, send};
 use crate::home;
 use crate::test::http::{HttpResponse, request};
 use crate::test::manifests::route;
+use crate::test::objects::expected_condition;
 use crate::test::port_forward::ForwardedPort;
 use crate::test::scope::Scope;
 
 const NAMESPACE: &str = "identity-provider";
+
+/// The policy that `gwctl idp setup` makes for the Gateway.
+const POLICY: &str = "identity-provider";
 
 /// Where proxies fetch its keys.
 const KEYS: &str = "keycloak.identity-provider.svc.cluster.local:8080";
@@ -42,6 +46,7 @@ pub(in crate::test) async fn keycloak_users_are_distinguished_by_their_group(
         keycloak.set_up_twice().await?;
         protect_admins(scope).await?;
         groups_decide(&site, &keycloak).await?;
+        what_a_gateway_enforces_holds(&site, &keycloak).await?;
         let gone = keycloak.idp("cleanup", &[]).await?;
         ensure!(
             gone.contains("created at the provider is removed"),
@@ -195,6 +200,52 @@ async fn groups_decide(site: &EdgeGateway<'_>, keycloak: &Keycloak<'_>) -> Resul
         ensure!(answer.status == admins, "{user}: {answer:?}");
     }
     Ok(())
+}
+
+/// A policy of the route lifts what a replaceable one of its Gateway requires, and nothing of what an overriding one
+/// does, whichever is there first.
+async fn what_a_gateway_enforces_holds(
+    site: &EdgeGateway<'_>,
+    keycloak: &Keycloak<'_>,
+) -> Result<()> {
+    let scope = site.scope;
+    let policy = scope.object("TrafficPolicy", POLICY).await?;
+    let policy = policy.context("the policy of `gwctl idp setup` is missing")?;
+    let mut lenient = policy["spec"]["jwt"].clone();
+    lenient["mode"] = json!("Optional");
+    let lifting = json!({"spec": {
+        "jwt": lenient, "authorization": {"allow": [{"name": "all", "when": "true"}]},
+    }});
+    patch(scope, "admins", &lifting).await?;
+    site.until(HOST, "/admins", StatusCode::OK).await?;
+    let enforcing = json!({"spec": {
+        "precedence": "Overrides",
+        "authorization": {"allow": [{"name": "admins", "when": "claims.group == 'admins'"}]},
+    }});
+    patch(scope, POLICY, &enforcing).await?;
+    for is_first in [false, true] {
+        if is_first {
+            scope.delete("TrafficPolicy", "admins").await?;
+            protect_admins(scope).await?;
+            patch(scope, "admins", &lifting).await?;
+        }
+        let partly = expected_condition("Programmed", "True", "PartiallyProgrammed");
+        let message = scope.condition("TrafficPolicy", "admins", partly).await?;
+        ensure!(message.contains("jwt"), "{message}");
+        site.until(HOST, "/admins", StatusCode::UNAUTHORIZED)
+            .await?;
+        for (user, expected) in [("user1", StatusCode::FORBIDDEN), ("user2", StatusCode::OK)] {
+            let answer = get_with_token(site, "/admins", &keycloak.token(user).await?).await?;
+            ensure!(answer.status == expected, "{user}: {answer:?}");
+        }
+    }
+    Ok(())
+}
+
+async fn patch(scope: &Scope, policy: &str, change: &Value) -> Result<()> {
+    let change = format!("--patch={change}");
+    let words = ["patch", "trafficpolicy", policy, "--type=merge", &change];
+    scope.kubectl(&words, "").await.map(drop)
 }
 
 /// One request with a token.
