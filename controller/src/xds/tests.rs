@@ -64,8 +64,11 @@ impl Running {
         let controller = Controller::new(&address, file("ca"), file("token"));
         let mut client = Client::new(node.to_owned());
         let controller = controller.expect("an address");
-        let stream = controller.connect(client.connect());
-        Ok((client, within(stream).await?))
+        let stream = within(controller.connect()).await?;
+        for request in client.connect(stream.report()) {
+            stream.send(request);
+        }
+        Ok((client, stream))
     }
 
     /// Publishes the listener of the Gateway, for this host.

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use translate::Options;
 use translate::status::Status;
-use xds::delta::{Client, Outgoing, Poll, ProxySession, Views};
+use xds::delta::{Client, Outgoing, Poll, ProxySession, Report, Views};
 use xds::discovery::DeltaDiscoveryResponse;
 use xds::model::{Features, Model, ObjectName};
 
@@ -122,7 +122,7 @@ impl Reader {
 fn model(views: &mut Views, gateway: &ObjectName) -> Model {
     let mut session = ProxySession::begin(views, gateway.clone(), Features::all());
     let mut client = Client::new("test".to_owned());
-    for request in client.connect() {
+    for request in client.connect(Report::Versions) {
         session
             .receive(request, Instant::now())
             .expect("a known type");

@@ -121,14 +121,14 @@ budgets! {
     /// Bytes that a proxy reports about the routes that it holds.
     ViewReport = Definition {
         name: "gateway_report_bytes",
-        counts: "bytes of the names and versions of these rules, which a proxy reports when it reconnects",
+        counts: "bytes of the names and versions of these rules, which a proxy reports when it reconnects and some have changed",
         unit: Unit::Bytes,
         default: 8 * MIB,
         cap: 8 * MIB,
         condition: "newest routes `Accepted=False`; their requests get status 500",
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
-        why: "half of what the controller accepts of a proxy: one that reports more could not reconnect",
+        why: "half of what the controller accepts of a proxy, so that it is sent what has changed, not all rules",
     };
     /// Matches of the rules of all routes of a Gateway, each at each host of each of its listeners.
     ViewAttachments = Definition {

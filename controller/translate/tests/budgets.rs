@@ -14,7 +14,7 @@ use support::{GATEWAY_API, Refused, admitted, gateway, listener_set};
 use translate::budgets::{Budget, Limits};
 use translate::status::Status;
 use translate::{Delta, Event, Object, Options, Translator};
-use xds::delta::{Client, Version};
+use xds::delta::{Client, Report, Version};
 use xds::encode;
 use xds::model::{JwtSource, Kind, Policy, Resource};
 
@@ -150,7 +150,7 @@ fn first_requests(delta: &Delta) -> Vec<usize> {
     let mut client = Client::new("proxy".to_owned());
     let keys = delta.resources.iter().map(|(key, _)| key.clone());
     client.restore(keys.map(|key| (key, Some(Version::of(b"content")))));
-    let requests = client.connect().into_iter();
+    let requests = client.connect(Report::Versions).into_iter();
     requests.map(|request| request.encoded_len()).collect()
 }
 

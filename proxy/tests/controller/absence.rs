@@ -4,6 +4,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use tempfile::TempDir;
+use xds::model::Kind;
 
 use crate::server::controller;
 use crate::support::{Driver, Ports, Signal, gateway, ok, on_both_drivers, origin};
@@ -33,11 +34,54 @@ on_both_drivers! {
         controller.waits_until(|seen| seen.accepted.len() == 14);
         client.gets("/").expects(200);
         assert_eq!(controller.seen().sent.len(), sent, "{:?}", controller.seen().sent);
+        assert_eq!(controller.seen().listed, [], "its digests are the same");
         assert!(!gateway.log().contains("version=2 "), "nothing was compiled");
         let source = source(&gateway);
         assert_eq!(source["connected"], true, "{source}");
         assert_eq!(source["streams"], 2, "{source}");
         assert!(source["failure"].is_null(), "{source}");
+    }
+
+    fn a_controller_of_the_release_before_sends_nothing_again(driver) {
+        let origin = origin();
+        let ports = Ports::free(1);
+        let mut controller = controller();
+        let base = gateway(driver)
+            .routes_to(&origin)
+            .configured_by(&["--xds", &controller.url(), "--gateway", "default/gw"]);
+        controller.publish(&base, &ports);
+        let gateway = base.start_with("", &ports);
+        controller.waits_until(|seen| seen.accepted.len() == 7);
+        let sent = controller.seen().sent.len();
+        controller.stop();
+        gateway.waits_for_log("next_try_in_milliseconds");
+        controller.states_no_features();
+        controller.start(None);
+        controller.waits_until(|seen| seen.accepted.len() == 14);
+        assert_eq!(controller.seen().sent.len(), sent, "{:?}", controller.seen().sent);
+        assert!(controller.seen().listed.contains(&Kind::Route));
+        gateway.client().gets("/").expects(200);
+    }
+
+    fn what_changed_while_the_controller_was_away_is_listed_and_sent(driver) {
+        let origin = origin();
+        let ports = Ports::free(1);
+        let mut controller = controller();
+        let base = gateway(driver)
+            .routes_to(&origin)
+            .configured_by(&["--xds", &controller.url(), "--gateway", "default/gw"]);
+        controller.publish(&base, &ports);
+        let gateway = base.start_with("", &ports);
+        controller.waits_until(|seen| seen.accepted.len() == 7);
+        let sent = controller.seen().sent.len();
+        controller.stop();
+        gateway.waits_for_log("next_try_in_milliseconds");
+        let key = controller.withdraws(Kind::Route);
+        controller.start(None);
+        controller.waits_until(|seen| seen.accepted.len() == 14);
+        assert_eq!(controller.seen().sent[sent..], [format!("-{}", key.key)]);
+        assert_eq!(controller.seen().listed, [Kind::Route]);
+        gateway.client().gets("/").expects(404);
     }
 
     fn a_proxy_started_without_its_controller_serves_the_cached_configuration(driver) {
@@ -72,6 +116,7 @@ on_both_drivers! {
         controller.start(None);
         controller.waits_until(|seen| seen.accepted.len() == 14);
         assert_eq!(controller.seen().sent.len(), sent, "it has all of it");
+        assert_eq!(controller.seen().listed, [], "and its digests");
         assert!(source(&second)["restored"].is_null());
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -23,7 +24,7 @@ use tower::service_fn;
 use translate::admit::{self, Source};
 use translate::{Options, Store};
 use xds::delta::{
-    Answered, Encoded, Member, Outgoing, Poll, ProxySession, Publication, Refusal, Views,
+    Answered, Encoded, Member, Outgoing, Poll, ProxySession, Publication, Refusal, Report, Views,
 };
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use xds::model::{Features, Kind, ObjectName, ResourceKey};
@@ -46,6 +47,8 @@ struct Shared {
     news: watch::Sender<()>,
     /// The accepted token; if `None`, any token or none is accepted.
     token: Mutex<Option<String>>,
+    /// Whether it states no features, as the release before.
+    is_former: AtomicBool,
     seen: Mutex<StreamLog>,
     changed: Condvar,
 }
@@ -63,6 +66,8 @@ pub(crate) struct StreamLog {
     pub(crate) nodes: Vec<String>,
     /// Names of resources that were sent, `-` before those that were removed.
     pub(crate) sent: Vec<String>,
+    /// The types of which names and versions were reported.
+    pub(crate) listed: Vec<Kind>,
     /// The types of responses that were accepted.
     pub(crate) accepted: Vec<Kind>,
     pub(crate) refused: Vec<Refusal>,
@@ -157,6 +162,23 @@ impl Controller {
     pub(crate) fn accepts(&self, token: &str) {
         let mut accepted = self.shared.token.lock().expect("no holder panics");
         *accepted = Some(token.to_owned());
+    }
+
+    /// Withdraws the first resource of a kind while it is stopped. Returns its key.
+    pub(crate) fn withdraws(&self, kind: Kind) -> ResourceKey {
+        let mut published = self.shared.published();
+        let mut keys = published.resources.keys();
+        let key = keys
+            .find(|key| key.kind == kind)
+            .expect("there is one")
+            .clone();
+        published.resources.remove(&key);
+        key
+    }
+
+    /// Becomes one of the release before, which does not compare digests.
+    pub(crate) fn states_no_features(&self) {
+        self.shared.is_former.store(true, Ordering::Relaxed);
     }
 
     /// Publishes exactly the translation of a gateway's YAML with listeners on these ports.
@@ -311,8 +333,14 @@ fn begin(
         return Err(Status::unauthenticated("the token has expired"));
     }
     let (responses, sent) = unbounded_channel();
+    let is_former = shared.is_former.load(Ordering::Relaxed);
     tokio::spawn(follow(request.into_inner(), responses, shared));
-    Ok(Response::new(UnboundedReceiverStream::new(sent)))
+    let mut response = Response::new(UnboundedReceiverStream::new(sent));
+    if !is_former {
+        let features = Report::DIGESTS.parse().expect("a header field");
+        response.metadata_mut().insert(Report::HEADER, features);
+    }
+    Ok(response)
 }
 
 /// Follows a stream to its end.
@@ -351,12 +379,14 @@ async fn follow(
             break;
         };
         let (node, kind) = (request.node.clone(), Kind::from_type_url(&request.type_url));
+        let lists = !request.initial_resource_versions.is_empty();
         let answered = session.receive(request, Instant::now());
         let answered = answered.expect("one of our types");
         shared.note(|seen| {
             if !std::mem::replace(&mut is_named, true) {
                 seen.nodes.extend(node.map(|node| node.id));
             }
+            seen.listed.extend(kind.filter(|_| lists));
             match answered {
                 Answered::Nothing => {}
                 Answered::Accepted => seen.accepted.extend(kind),

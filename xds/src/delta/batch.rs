@@ -193,6 +193,21 @@ pub(super) fn empty(type_url: String, sequence: u64, nonce: String) -> Outgoing 
     }
 }
 
+/// The question for what a proxy holds of a type: its digest is not that of the view.
+pub(super) fn question(kind: Kind, nonce: String) -> Outgoing {
+    let response = DeltaDiscoveryResponse {
+        type_url: kind.type_url().to_owned(),
+        nonce,
+        report_versions: true,
+        ..DeltaDiscoveryResponse::default()
+    };
+    Outgoing {
+        kind: Some(kind),
+        body: response.encode_to_vec().into(),
+        tail: Bytes::new(),
+    }
+}
+
 /// The position of a response in its batch: `<sequence>/<part>/<parts>`, counted from one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position {

@@ -1,6 +1,8 @@
 //! The proxy's side: assembles the parts of a batch, returns the changes to apply, and
 //! acknowledges.
 
+mod report;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -11,9 +13,10 @@ use super::encoded::{Encoded, Version};
 use super::objects::{Arrived, Objects, Taken};
 use super::refusal::{self, Refusal};
 use crate::decode;
-use crate::discovery::{self, DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node};
-use crate::limits::{PARTS, REPORT_BYTES, REPORT_ENTRY_BYTES};
-use crate::model::{self, Attachments, Features, Kind, ResourceKey, RouteKey};
+use crate::discovery::{self, DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+use crate::limits::PARTS;
+use crate::model::{self, Attachments, Kind, ResourceKey, RouteKey};
+pub use report::Report;
 
 /// Returns why this proxy cannot apply a valid resource.
 pub type Check = fn(&model::Resource) -> Result<(), String>;
@@ -38,6 +41,8 @@ pub struct Client {
     missing: BTreeSet<Kind>,
     /// Types that were not reported when the stream began: its first batch has all of them.
     unreported: BTreeSet<Kind>,
+    /// Bytes of names and versions that were reported on this stream.
+    reported: usize,
 }
 
 /// A complete batch. Apply its changes atomically and pass it to [`Client::acknowledge`].
@@ -105,6 +110,7 @@ impl Client {
             arriving: Vec::new(),
             missing: Kind::ALL.into(),
             unreported: BTreeSet::new(),
+            reported: 0,
         }
     }
 
@@ -135,51 +141,6 @@ impl Client {
     #[must_use]
     pub fn digest(&self, kind: Kind) -> Option<Version> {
         self.digests.get(&kind).copied()
-    }
-
-    /// Begins a stream: subscribes to everything and reports the held versions, as far as the controller
-    /// accepts so many. An unfinished batch of an earlier stream is dropped.
-    pub fn connect(&mut self) -> Vec<DeltaDiscoveryRequest> {
-        self.arriving.clear();
-        self.objects.clear();
-        self.unreported = self.beyond_report();
-        let requests = Kind::ALL.into_iter().map(|kind| DeltaDiscoveryRequest {
-            node: Some(Node {
-                id: self.node.clone(),
-                client_features: Features::all().names(),
-            }),
-            type_url: kind.type_url().to_owned(),
-            initial_resource_versions: self
-                .held
-                .iter()
-                .filter(|(key, _)| key.kind == kind && !self.unreported.contains(&kind))
-                .map(|(key, version)| {
-                    let version = version.map_or_else(String::new, |it| it.to_string());
-                    (key.key.to_string(), version)
-                })
-                .collect(),
-            ..DeltaDiscoveryRequest::default()
-        });
-        requests.collect()
-    }
-
-    /// The types whose versions would make the report too large.
-    fn beyond_report(&self) -> BTreeSet<Kind> {
-        let mut sizes: BTreeMap<Kind, usize> = BTreeMap::new();
-        for key in self.held.keys() {
-            let size = sizes.entry(key.kind).or_default();
-            *size = size.saturating_add(key.key.len().saturating_add(REPORT_ENTRY_BYTES));
-        }
-        let mut reported: usize = 0;
-        let beyond = sizes.into_iter().filter_map(|(kind, size)| {
-            let with_it = reported.saturating_add(size);
-            if with_it > REPORT_BYTES {
-                return Some(kind);
-            }
-            reported = with_it;
-            None
-        });
-        beyond.collect()
     }
 
     /// Whether a complete configuration has been received since the process started.

@@ -29,6 +29,10 @@ impl Version {
         Self(version)
     }
 
+    pub(super) fn bytes(self) -> [u8; 8] {
+        self.0
+    }
+
     /// Whether this is its text.
     pub(super) fn is_written(self, text: &str) -> bool {
         self.text() == text.as_bytes()

@@ -7,6 +7,10 @@
 //! batch is in flight on a stream, so a slow proxy costs no memory: later changes accumulate into
 //! the next batch.
 //!
+//! A proxy that reconnects reports what it holds by a digest for each type, to controllers that compare them
+//! ([`Report`]). Where one differs, the controller asks for names and versions, and sends the difference. So what a
+//! reconnection costs does not depend on the number of resources, unless they have changed.
+//!
 //! Proxies of earlier releases have not all features of this one ([`Features`](crate::model::Features)). While
 //! a Gateway has such proxies, it has a view for each set of features, derived from the one for all. What may take
 //! long, deriving and encoding, is done by streams without holding the views, and shared by them.
@@ -31,6 +35,7 @@ mod adapt;
 mod adapted_view;
 mod batch;
 mod client;
+mod digest;
 mod encoded;
 mod objects;
 mod refusal;
@@ -42,7 +47,7 @@ mod views;
 
 pub use adapted_view::{Derivation, Derived};
 pub use batch::Outgoing;
-pub use client::{Check, Client, ProtocolError, Received};
+pub use client::{Check, Client, ProtocolError, Received, Report};
 pub use encoded::{Encoded, InvalidVersion, Version};
 pub use refusal::Refusal;
 pub use session::{Acknowledged, Answered, Poll, ProxySession, UnknownType, Unsent};

@@ -157,7 +157,7 @@ impl ProxySession {
         self.first_request.get_or_insert(now);
         self.subscriptions
             .entry(kind)
-            .and_modify(|subscription| subscription.change(&request))
+            .and_modify(|subscription| subscription.change(&mut request))
             .or_insert_with(|| Subscription::begin(kind, &mut request));
         Ok(self.answered(kind, &request))
     }
@@ -229,6 +229,11 @@ impl ProxySession {
             responses: self.answer_unknown_types(view.head()),
             batch: None,
         };
+        unsent.responses.append(&mut self.ask_for_versions(view));
+        if self.is_asking() {
+            // A batch has all types, so it waits for what the proxy holds of each.
+            return unsent.or_wait();
+        }
         if let Some(batch) = self.batch(view) {
             self.cursor = Some(view.head());
             view.advance(self.number);
@@ -274,6 +279,25 @@ impl ProxySession {
             batch::empty(type_url, sequence, nonce)
         });
         responses.collect()
+    }
+
+    /// A question for each type whose digest is not that of the view. Digests are compared again before each batch,
+    /// since the view may have changed while another type was asked for.
+    fn ask_for_versions(&mut self, view: &mut View) -> Vec<Outgoing> {
+        let mut questions = Vec::new();
+        for (kind, subscription) in &mut self.subscriptions {
+            if subscription.has_other_digest(view) {
+                self.nonces = self.nonces.saturating_add(1);
+                let nonce = nonce(self.number, self.nonces);
+                subscription.ask(nonce.clone());
+                questions.push(batch::question(*kind, nonce));
+            }
+        }
+        questions
+    }
+
+    fn is_asking(&self) -> bool {
+        self.subscriptions.values().any(Subscription::is_asked)
     }
 
     /// Until when the first response waits for the requests of the other types.
@@ -322,7 +346,7 @@ impl ProxySession {
 
     fn next_nonce(&mut self) -> String {
         self.nonces = self.nonces.saturating_add(1);
-        format!("{}-{}", self.number, self.nonces)
+        nonce(self.number, self.nonces)
     }
 
     /// The proxy's acknowledgement of the current version of a resource.
@@ -379,10 +403,10 @@ impl ProxySession {
         )
     }
 
-    /// Whether a response is not acknowledged yet.
+    /// Whether a response is not acknowledged yet, or a question not answered.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        self.under_way.is_some()
+        self.under_way.is_some() || self.is_asking()
     }
 
     /// Bytes kept of the proxy's requests: names subscribed to or owed, and reported versions.
@@ -397,6 +421,10 @@ impl ProxySession {
     pub fn end(&self, views: &mut Views) {
         views.disconnect(&self.gateway, self.features, self.number);
     }
+}
+
+fn nonce(session: u64, number: u64) -> String {
+    format!("{session}-{number}")
 }
 
 impl Unsent {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::batch::Entry;
+use super::digest::Digest;
 use super::encoded::Encoded;
 use super::view::View;
 use crate::discovery::DeltaDiscoveryRequest;
@@ -17,12 +18,29 @@ pub(super) struct Subscription {
     kind: Kind,
     wildcard: bool,
     names: BTreeSet<Arc<str>>,
-    /// Set while everything is owed: the versions that the client holds, by name.
-    unsynced: Option<BTreeMap<String, String>>,
+    /// Set while everything is owed: what the client holds.
+    unsynced: Option<Held>,
     /// Names that are owed a response even without a change.
     owed: BTreeSet<Arc<str>>,
     /// Bytes of both sets of names, and of the versions that the client holds.
     kept_bytes: usize,
+}
+
+/// What a client holds when a stream begins.
+#[derive(Debug)]
+enum Held {
+    /// Versions by name.
+    Versions(BTreeMap<String, String>),
+    /// Resources with this digest; `None` if it is none of this release.
+    Digest(Option<Digest>),
+    /// Not known yet: its digest differs, and it was asked for its versions by a response with this nonce.
+    Asked(String),
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self::Versions(BTreeMap::new())
+    }
 }
 
 impl Subscription {
@@ -30,13 +48,18 @@ impl Subscription {
     /// all. Takes the held versions out of the request.
     pub(super) fn begin(kind: Kind, request: &mut DeltaDiscoveryRequest) -> Self {
         let held = std::mem::take(&mut request.initial_resource_versions);
+        let kept_bytes = version_bytes(&held);
+        let held = match &*request.initial_digest {
+            digest if held.is_empty() && !digest.is_empty() => Held::Digest(Digest::parse(digest)),
+            _ => Held::Versions(held),
+        };
         let names = &request.resource_names_subscribe;
         let wildcard = names.is_empty() || names.iter().any(|name| name == WILDCARD);
         let mut subscription = Self {
             kind,
             wildcard,
             names: BTreeSet::new(),
-            kept_bytes: version_bytes(&held),
+            kept_bytes,
             unsynced: Some(held),
             owed: BTreeSet::new(),
         };
@@ -55,9 +78,36 @@ impl Subscription {
         self.kept_bytes
     }
 
+    /// Whether the client reported a digest other than that of the view, or one that cannot be compared, as it did
+    /// not subscribe to everything.
+    pub(super) fn has_other_digest(&self, view: &mut View) -> bool {
+        let Some(Held::Digest(digest)) = &self.unsynced else {
+            return false;
+        };
+        let is_all = self.wildcard && self.names.is_empty();
+        !is_all || *digest != Some(view.digest(self.kind))
+    }
+
+    /// Waits for the client's versions, for which it is asked by a response with this nonce.
+    pub(super) fn ask(&mut self, nonce: String) {
+        self.unsynced = Some(Held::Asked(nonce));
+    }
+
+    /// Whether the client was asked for its versions, and has not answered yet.
+    pub(super) fn is_asked(&self) -> bool {
+        matches!(self.unsynced, Some(Held::Asked(_)))
+    }
+
     /// Applies a later request. One without names changes nothing; held versions are only reported
-    /// at the beginning.
-    pub(super) fn change(&mut self, request: &DeltaDiscoveryRequest) {
+    /// at the beginning, or when the client is asked for them.
+    pub(super) fn change(&mut self, request: &mut DeltaDiscoveryRequest) {
+        if let Some(Held::Asked(nonce)) = &self.unsynced
+            && *nonce == request.response_nonce
+        {
+            let held = std::mem::take(&mut request.initial_resource_versions);
+            self.kept_bytes = self.kept_bytes.saturating_add(version_bytes(&held));
+            self.unsynced = Some(Held::Versions(held));
+        }
         for name in &request.resource_names_subscribe {
             if name == WILDCARD {
                 if !self.wildcard {
@@ -93,8 +143,8 @@ impl Subscription {
 
     /// Whether it covers all resources, for a client that holds nothing.
     pub(super) fn is_fresh(&self) -> bool {
-        let unsynced = self.unsynced.as_ref();
-        self.wildcard && self.owed.is_empty() && unsynced.is_some_and(BTreeMap::is_empty)
+        let holds_nothing = matches!(&self.unsynced, Some(Held::Versions(held)) if held.is_empty());
+        self.wildcard && self.owed.is_empty() && holds_nothing
     }
 
     /// Whether everything is owed.
@@ -107,12 +157,21 @@ impl Subscription {
         !self.owed.is_empty()
     }
 
-    /// The entries to send, given the changes since the last call. Nothing is owed afterwards.
+    /// The entries to send, given the changes since the last call. Nothing is owed afterwards. A digest must have
+    /// been compared with this view ([`Self::has_other_digest`]).
     pub(super) fn take(&mut self, view: &View, changed: &[Entry]) -> Vec<Entry> {
         let mut found: BTreeMap<Arc<str>, Option<Arc<Encoded>>> = BTreeMap::new();
         if let Some(held) = self.unsynced.take() {
-            self.kept_bytes = self.kept_bytes.saturating_sub(version_bytes(&held));
-            self.sync(view, &held, &mut found);
+            match held {
+                Held::Versions(held) => {
+                    self.kept_bytes = self.kept_bytes.saturating_sub(version_bytes(&held));
+                    self.sync(view, &held, &mut found);
+                }
+                // It holds everything as it is.
+                Held::Digest(_) => {}
+                // Not taken before the answer; without one, it holds nothing.
+                Held::Asked(_) => self.sync(view, &BTreeMap::new(), &mut found),
+            }
         } else {
             let own = changed.iter().filter(|(key, _)| key.kind == self.kind);
             let own = own.filter(|(key, _)| self.wants(&key.key));

@@ -8,6 +8,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Weak};
 
 use super::batch::{Batch, Entry};
+use super::digest::Digest;
 use super::encoded::Encoded;
 use crate::limits::TOMBSTONES;
 use crate::model::{Kind, ResourceKey};
@@ -30,6 +31,8 @@ pub(super) struct View {
     batches: BTreeMap<u64, Arc<Batch>>,
     /// Number of batches built.
     batches_built: u64,
+    /// Digests of the current resources, of the kinds that proxies have reported one of.
+    digests: BTreeMap<Kind, Digest>,
 }
 
 #[derive(Debug)]
@@ -80,6 +83,7 @@ impl View {
         }
         self.batches.clear();
         self.whole = Weak::new();
+        self.digests.remove(&key.kind);
         true
     }
 
@@ -107,6 +111,17 @@ impl View {
         let entries = self.entries.range(first..);
         let entries = entries.take_while(move |(key, _)| key.kind == kind);
         entries.filter_map(|(_, logged)| logged.value.as_ref())
+    }
+
+    /// The digest of the resources of a kind: computed once for all proxies that reconnect.
+    pub(super) fn digest(&mut self, kind: Kind) -> Digest {
+        if let Some(digest) = self.digests.get(&kind) {
+            return *digest;
+        }
+        let resources = self.of_kind(kind);
+        let digest = Digest::of(resources.map(|it| (&*it.key.key, Some(it.version))));
+        self.digests.insert(kind, digest);
+        digest
     }
 
     /// The resources of a kind whose keys begin so.

@@ -1,7 +1,7 @@
 //! The proxy's side: parts, rejections of one object, and the initial requests of the next stream.
 
 use prost::Message;
-use xds::delta::{Client, Encoded, ProtocolError, Received, Refusal};
+use xds::delta::{Client, Encoded, ProtocolError, Received, Refusal, Report};
 use xds::discovery::{self, Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use xds::model::{
     Kind, ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, Resource, ResourceKey,
@@ -41,6 +41,7 @@ pub(crate) fn response(
         type_url: kind.type_url().to_owned(),
         nonce: format!("{kind} {position}"),
         removed_resources: removed.iter().map(|key| key.key.to_string()).collect(),
+        ..DeltaDiscoveryResponse::default()
     }
 }
 
@@ -73,7 +74,7 @@ fn changed(received: &Received) -> Vec<String> {
 }
 
 pub(crate) fn held(client: &mut Client, kind: Kind) -> Vec<(String, String)> {
-    let mut requests = client.connect().into_iter();
+    let mut requests = client.connect(Report::Versions).into_iter();
     let request = requests.find(|request| request.type_url == kind.type_url());
     let versions = request.expect("it subscribes to all types");
     let mut versions: Vec<_> = versions.initial_resource_versions.into_iter().collect();
@@ -276,7 +277,7 @@ fn a_resource_under_another_name_is_rejected() {
 #[test]
 fn a_client_is_complete_after_a_response_for_every_type() {
     let mut client = Client::new("pod".to_owned());
-    let requests: Vec<DeltaDiscoveryRequest> = client.connect();
+    let requests: Vec<DeltaDiscoveryRequest> = client.connect(Report::Versions);
     assert_eq!(requests.len(), Kind::ALL.len());
     for (part, kind) in (1..).zip(Kind::ALL) {
         assert!(!client.is_complete());
@@ -286,7 +287,7 @@ fn a_client_is_complete_after_a_response_for_every_type() {
         }
     }
     assert!(client.is_complete());
-    client.connect();
+    client.connect(Report::Versions);
     assert!(client.is_complete(), "also while the controller is away");
 }
 
@@ -358,7 +359,7 @@ fn a_type_whose_versions_are_too_many_to_report_is_received_again_as_a_whole() {
     let size = |requests: &[DeltaDiscoveryRequest]| -> usize {
         requests.iter().map(Message::encoded_len).sum()
     };
-    let requests = client.connect();
+    let requests = client.connect(Report::Versions);
     assert!(size(&requests) < 1_000, "{}", size(&requests));
     assert_eq!(held(&mut client, Kind::Policy).len(), 1);
     assert_eq!(held(&mut client, Kind::Service), []);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use proptest::prelude::*;
-use xds::delta::{Client, Encoded, Poll, ProxySession, Views};
+use xds::delta::{Client, Encoded, Poll, ProxySession, Report, Views};
 use xds::discovery::{self, Any, DeltaDiscoveryRequest, DeltaDiscoveryResponse, Status};
 use xds::model::{Features, Kind, Model, Resource};
 
@@ -150,7 +150,7 @@ proptest! {
         for (at, state) in states.iter().enumerate() {
             // Finally everything is sent again without errors.
             if reconnect[at] || at == last {
-                let mut requests = client.connect().into_iter();
+                let mut requests = client.connect(Report::Versions).into_iter();
                 let services = requests.find(|it| it.type_url == Kind::Service.type_url());
                 believed = services.expect("it subscribes").initial_resource_versions
                     .into_iter().collect();
@@ -164,7 +164,7 @@ proptest! {
                 if cut && response.system_version_info == "1/1/2" {
                     // The rest is lost with the stream.
                     client.receive(response).expect("it is a part");
-                    client.connect();
+                    client.connect(Report::Versions);
                     break;
                 }
                 if let Some(received) = client.receive(response).expect("it is a part") {
@@ -181,11 +181,15 @@ proptest! {
     }
 
     #[test]
-    fn the_client_and_the_server_converge(steps in prop::collection::vec(step(), 1..40)) {
+    fn the_client_and_the_server_converge(
+        steps in prop::collection::vec(step(), 1..40),
+        compares_digests in any::<bool>(),
+    ) {
+        let report = if compares_digests { Report::Digests } else { Report::Versions };
         let (mut views, mut model) = (Views::default(), Model::default());
         views.publish(publication(&[]));
         let mut client = Client::new("pod".to_owned());
-        let mut session = connect(&mut client, &mut views);
+        let mut session = connect(&mut client, report, &mut views);
         let mut published: BTreeMap<&str, Resource> = BTreeMap::new();
         for step in steps.into_iter().chain([Step::Reconnect, Step::Deliver]) {
             match step {
@@ -203,11 +207,11 @@ proptest! {
                 }
                 Step::Break(arrive) => {
                     exchange(&mut session, &mut client, &mut views, &mut model, arrive);
-                    let next = connect(&mut client, &mut views);
+                    let next = connect(&mut client, report, &mut views);
                     std::mem::replace(&mut session, next).end(&mut views);
                 }
                 Step::Reconnect => {
-                    let next = connect(&mut client, &mut views);
+                    let next = connect(&mut client, report, &mut views);
                     std::mem::replace(&mut session, next).end(&mut views);
                 }
             }
@@ -252,9 +256,9 @@ fn naive_parts(
     parts.into()
 }
 
-fn connect(client: &mut Client, views: &mut Views) -> ProxySession {
+fn connect(client: &mut Client, report: Report, views: &mut Views) -> ProxySession {
     let mut session = ProxySession::begin(views, gateway(), Features::all());
-    for request in client.connect() {
+    for request in client.connect(report) {
         session.receive(request, Instant::now()).expect("our types");
     }
     session
@@ -274,7 +278,14 @@ fn exchange(
                 return;
             }
             arrive -= 1;
-            let received = client.receive(decoded(response)).expect("it is a part");
+            let response = decoded(response);
+            if let Some(versions) = client.answer(&response) {
+                session
+                    .receive(versions, Instant::now())
+                    .expect("our types");
+                continue;
+            }
+            let received = client.receive(response).expect("it is a part");
             let Some(received) = received else { continue };
             model.apply(received.changes.clone());
             for answer in client.acknowledge(received, Vec::new()) {

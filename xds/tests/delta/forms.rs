@@ -1,6 +1,6 @@
 //! The proxy's side when its controller is replaced by one of another release, which sends rules in another form.
 
-use xds::delta::{Client, Received};
+use xds::delta::{Client, Received, Report};
 use xds::discovery::{Any, DeltaDiscoveryResponse};
 use xds::model::{
     Attachment, Kind, L4Rule, ListenerKey, ObjectName, Resource, ResourceKey, Route, RouteKey,
@@ -124,7 +124,7 @@ fn a_refusal_in_another_form_is_no_previous_version() {
         let _ = client.acknowledge(received, Vec::new());
         assert_eq!(client.substituted().count(), before.len());
 
-        let _ = client.connect();
+        let _ = client.connect(Report::Versions);
         let gone = keys(&before);
         let gone: Vec<&ResourceKey> = gone.iter().collect();
         let other = response(Kind::Route, "1/1/1", &after, &gone);
@@ -138,7 +138,7 @@ fn a_refusal_in_another_form_is_no_previous_version() {
         }
         let _ = client.acknowledge(received, Vec::new());
 
-        let _ = client.connect();
+        let _ = client.connect(Report::Versions);
         let corrected = response(Kind::Route, "1/1/1", &after, &gone);
         let received = whole(&mut client, corrected);
         let _ = client.acknowledge(received, Vec::new());

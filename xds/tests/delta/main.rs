@@ -4,6 +4,7 @@
 mod batches;
 mod client;
 mod convergence;
+mod digests;
 mod features;
 mod forms;
 mod restrictions;

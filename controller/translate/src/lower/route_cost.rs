@@ -26,7 +26,7 @@ pub(crate) struct Cost {
     pub(crate) resources: u64,
     /// Bytes of the resources, as they are sent.
     pub(crate) bytes: u64,
-    /// Bytes of their names and versions, which a proxy reports when it reconnects.
+    /// Bytes of their names and versions, which a proxy reports when it reconnects and some have changed.
     pub(crate) report: u64,
     /// Entries of the indexes by which a proxy finds them: each match, at each host of each listener.
     pub(crate) attachments: u64,

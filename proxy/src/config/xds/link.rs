@@ -32,8 +32,8 @@ pub(super) enum LinkEvent {
 }
 
 impl Link {
-    pub(super) fn connect(controller: Controller, first: Vec<DeltaDiscoveryRequest>) -> Self {
-        Self::Connecting(Box::pin(async move { controller.connect(first).await }))
+    pub(super) fn connect(controller: Controller) -> Self {
+        Self::Connecting(Box::pin(async move { controller.connect().await }))
     }
 
     /// Waits for the next event. Cancel safe.

@@ -163,10 +163,12 @@ impl Worker {
                 // The next stream reports rejected and incomplete resources again.
                 self.refused.clear();
                 self.shortage = None;
-                let first = self.client.connect();
-                self.link = Link::connect(self.controller.clone(), first);
+                self.link = Link::connect(self.controller.clone());
             }
             LinkEvent::Connected(stream) => {
+                for request in self.client.connect(stream.report()) {
+                    stream.send(request);
+                }
                 self.link = Link::Connected(stream);
                 self.state.change(|state| {
                     state.connected = true;
@@ -218,6 +220,9 @@ impl Worker {
     }
 
     async fn receive(&mut self, response: DeltaDiscoveryResponse) {
+        if let Some(versions) = self.client.answer(&response) {
+            return self.link.send(versions);
+        }
         let begun = Instant::now();
         let without_room = Pattern::refused_for_room();
         let received = self.client.receive(response);

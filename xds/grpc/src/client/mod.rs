@@ -18,6 +18,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Uri};
 use tonic::{Request, Streaming};
+use xds::delta::Report;
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 
 pub use self::error::{ConnectError, InvalidAddress, StreamError};
@@ -61,19 +62,20 @@ impl Controller {
         Ok(controller)
     }
 
-    /// Connects and opens a stream with these first requests.
+    /// Connects and opens a stream. Its first requests depend on what the controller understands
+    /// ([`Stream::report`]).
     ///
     /// # Errors
     ///
     /// A file is unusable, or the controller is unreachable, fails verification or rejects the
     /// proxy.
-    pub async fn connect(&self, first: Vec<DeltaDiscoveryRequest>) -> Result<Stream, ConnectError> {
+    pub async fn connect(&self) -> Result<Stream, ConnectError> {
         let token = self.token.as_deref().map(read_token).transpose()?;
         let endpoint = self.endpoint()?;
         let begun = async {
             let channel = endpoint.connect().await;
             let channel = channel.map_err(|error| ConnectError::unreachable(&error))?;
-            begin(channel, token, first).await
+            begin(channel, token).await
         };
         let begun = tokio::time::timeout(CONNECT, begun).await;
         begun.unwrap_or(Err(ConnectError::TimedOut(CONNECT)))
@@ -148,16 +150,11 @@ fn read_token(path: &Path) -> Result<MetadataValue<Ascii>, ConnectError> {
 async fn begin(
     channel: Channel,
     token: Option<MetadataValue<Ascii>>,
-    first: Vec<DeltaDiscoveryRequest>,
 ) -> Result<Stream, ConnectError> {
     let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(MAX_RESPONSE_BYTES);
     let ready = grpc.ready().await;
     ready.map_err(|error| ConnectError::unreachable(&error))?;
     let (requests, queued) = unbounded_channel();
-    for request in first {
-        // The receiver is still in scope.
-        let _ = requests.send(request);
-    }
     let mut request = Request::new(UnboundedReceiverStream::new(queued));
     if let Some(token) = token {
         request.metadata_mut().insert("authorization", token);
@@ -166,7 +163,10 @@ async fn begin(
     let codec = Prost::<DeltaDiscoveryRequest, DeltaDiscoveryResponse>::default();
     let response = grpc.streaming(request, method, codec).await;
     let response = response.map_err(|status| ConnectError::of_status(&status))?;
+    let features = response.metadata().get(Report::HEADER);
+    let features = features.and_then(|value| value.to_str().ok());
     Ok(Stream {
+        report: Report::stated(features.unwrap_or_default()),
         requests,
         responses: response.into_inner(),
     })
@@ -175,12 +175,19 @@ async fn begin(
 /// A stream of a controller. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Stream {
+    report: Report,
     /// At most one request is queued for each response received.
     requests: UnboundedSender<DeltaDiscoveryRequest>,
     responses: Streaming<DeltaDiscoveryResponse>,
 }
 
 impl Stream {
+    /// How to report to this controller what a proxy holds.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        self.report
+    }
+
     /// Waits for the next response; `None` once the controller has ended the stream. Cancel-safe.
     ///
     /// # Errors

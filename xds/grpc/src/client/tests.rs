@@ -67,7 +67,7 @@ fn connecting_to_an_unresponsive_address_fails_quickly() {
         let controller = Controller::new(&format!("http://{address}"), None, None);
         let controller = controller.expect("an address");
         let started = Instant::now();
-        let error = controller.connect(Vec::new()).await.expect_err("no answer");
+        let error = controller.connect().await.expect_err("no answer");
         assert!(started.elapsed() < CONNECT / 2, "{error}");
         assert!(matches!(error, ConnectError::Unreachable(_)), "{error}");
     });
@@ -84,7 +84,7 @@ fn a_port_that_nothing_listens_at_is_told_from_other_failures() {
         let address = socket.local_addr().expect("an address");
         let controller = Controller::new(&format!("http://{address}"), None, None);
         let controller = controller.expect("an address");
-        let error = controller.connect(Vec::new()).await.expect_err("refused");
+        let error = controller.connect().await.expect_err("refused");
         assert!(matches!(error, ConnectError::NotListening(_)), "{error}");
     });
 }

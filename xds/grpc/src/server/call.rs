@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderValue, Request, header};
 use hyper::body::Incoming;
 use tokio::time::timeout;
 use tonic::{Code, Status, Streaming};
+use xds::delta::Report;
 
 use super::authorize::ProxyIdentity;
 use super::connection::{Call, Connection};
@@ -55,6 +56,8 @@ impl Connection {
         let mut response = http::Response::new(body);
         let grpc = HeaderValue::from_static("application/grpc");
         response.headers_mut().insert(header::CONTENT_TYPE, grpc);
+        let features = HeaderValue::from_static(Report::DIGESTS);
+        response.headers_mut().insert(Report::HEADER, features);
         Ok(response)
     }
 

@@ -1,5 +1,6 @@
 //! The real server on loopback, and naive clients that make every mistake of delta xDS.
 
+mod digests;
 mod former;
 mod hostile;
 mod isolation;

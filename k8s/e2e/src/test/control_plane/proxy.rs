@@ -84,7 +84,10 @@ impl ControllerTunnel {
         let controller = Controller::new(&address, Some(file("ca")), Some(path));
         let mut client = Client::new(node.to_owned());
         let controller = controller.expect("an address");
-        let stream = controller.connect(client.connect()).await?;
+        let stream = controller.connect().await?;
+        for request in client.connect(stream.report()) {
+            stream.send(request);
+        }
         Ok(Proxy { client, stream })
     }
 }
