@@ -50,5 +50,5 @@ pub use batch::Outgoing;
 pub use client::{Check, Client, ProtocolError, Received, Report};
 pub use encoded::{Encoded, InvalidVersion, Version};
 pub use refusal::Refusal;
-pub use session::{Acknowledged, Answered, Poll, ProxySession, UnknownType, Unsent};
+pub use session::{Acknowledged, Answered, Poll, ProxySession, Standing, UnknownType, Unsent};
 pub use views::{Member, Publication, Views};

@@ -104,6 +104,13 @@ pub enum Acknowledged<'a> {
     Refused(&'a str),
 }
 
+/// How far a proxy is, and its Gateway's view: streams of the same standing have acknowledged the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Standing {
+    acknowledged: Option<u64>,
+    head: u64,
+}
+
 /// The first request for an unknown type. It should be logged; the stream continues.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{0}` is not a resource type of this version")]
@@ -365,6 +372,17 @@ impl ProxySession {
             Some((changed, until)) if changed <= until => Acknowledged::Yes,
             _ => Acknowledged::Open,
         }
+    }
+
+    /// On what [`ProxySession::acknowledged`] depends, so that it can be asked once for many streams. `None` if it
+    /// depends on more: for a proxy that rejected something, or of an earlier release.
+    #[must_use]
+    pub fn standing(&self, views: &Views) -> Option<Standing> {
+        let is_plain = self.refused.is_empty() && self.features == Features::all();
+        is_plain.then(|| Standing {
+            acknowledged: self.acknowledged,
+            head: views.head(&self.gateway),
+        })
     }
 
     /// Why the proxy rejected the current version of a resource.

@@ -259,6 +259,11 @@ impl Views {
         adapted.fold(views.full.batches_built(), u64::saturating_add)
     }
 
+    /// Position of the last change of what a Gateway's proxies with all features get.
+    pub(super) fn head(&self, gateway: &ObjectName) -> u64 {
+        self.view(gateway).map_or(0, View::head)
+    }
+
     /// What a Gateway's proxies with all features get.
     fn view(&self, gateway: &ObjectName) -> Option<&View> {
         self.by_gateway.get(gateway).map(|it| &it.full)

@@ -31,11 +31,12 @@ mod registry;
 mod response;
 mod stream;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
-use xds::delta::{Acknowledged, Refusal};
-use xds::model::{Kind, ObjectName};
+use xds::delta::{Acknowledged, ProxySession, Refusal, Standing, Version, Views};
+use xds::model::{Kind, ObjectName, ResourceKey};
 
 use admission::Admission;
 pub use authorize::{Authorize, AuthorizeError, AuthorizeFuture, ProxyIdentity};
@@ -89,23 +90,29 @@ impl Server {
             versions: self.published.views().versions(gateway, kind),
             ..AckSummary::default()
         };
+        // A hundred proxies are mostly in one or two states.
+        let mut by_standing: BTreeMap<Standing, (usize, Vec<ResourceKey>)> = BTreeMap::new();
         for (_, session) in streams {
             summary.connected = summary.connected.saturating_add(1);
             let session = locked(&session);
             let views = self.published.views();
-            for (key, version) in views.versions(gateway, kind) {
-                // A newer version may have been published since: the next call reports it.
-                let is_current = summary.versions.get(&key) == Some(&version);
-                if is_current && session.acknowledged(&views, &key) == Acknowledged::Yes {
-                    let count = summary.accepted.entry(key).or_insert(0_usize);
-                    *count = count.saturating_add(1);
-                }
+            let own = || applied(&session, &views, (gateway, kind), &summary.versions);
+            if let Some(standing) = session.standing(&views) {
+                let proxies = by_standing.entry(standing);
+                let (count, _) = proxies.or_insert_with(|| (0, own()));
+                *count = count.saturating_add(1);
+                continue;
             }
+            let own = own();
+            summary.accept(own, 1);
             for Refusal { key, text } in session.refused(&views) {
                 if let Some(version) = views.version(gateway, &key) {
                     summary.refused.entry(key).or_insert((version, text));
                 }
             }
+        }
+        for (count, applied) in by_standing.into_values() {
+            summary.accept(applied, count);
         }
         summary
     }
@@ -128,6 +135,24 @@ impl Server {
     pub fn close(&self) {
         self.closing.send_replace(true);
     }
+}
+
+/// The resources of a kind that a proxy has applied in these versions.
+fn applied(
+    session: &ProxySession,
+    views: &Views,
+    (gateway, kind): (&ObjectName, Kind),
+    versions: &BTreeMap<ResourceKey, Version>,
+) -> Vec<ResourceKey> {
+    let mut applied = Vec::new();
+    for (key, version) in views.versions(gateway, kind) {
+        // A newer version may have been published since: the next call reports it.
+        let is_current = versions.get(&key) == Some(&version);
+        if is_current && session.acknowledged(views, &key) == Acknowledged::Yes {
+            applied.push(key);
+        }
+    }
+    applied
 }
 
 /// Completes when the flag is true.

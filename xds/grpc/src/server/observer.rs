@@ -77,3 +77,13 @@ pub struct AckSummary {
     /// Resources that a proxy has rejected in their current version, with one proxy's reason.
     pub refused: BTreeMap<ResourceKey, (Version, String)>,
 }
+
+impl AckSummary {
+    /// Counts that this many proxies have applied these resources.
+    pub(super) fn accept(&mut self, applied: Vec<ResourceKey>, proxies: usize) {
+        for key in applied {
+            let count = self.accepted.entry(key).or_insert(0);
+            *count = count.saturating_add(proxies);
+        }
+    }
+}

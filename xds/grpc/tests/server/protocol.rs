@@ -241,6 +241,41 @@ async fn a_proxy_is_counted_once_by_its_latest_stream() {
 }
 
 #[tokio::test]
+async fn proxies_in_different_states_are_counted_by_what_they_have_applied() {
+    let controller = Controller::start().await;
+    controller.publish(&[("x", Some(1)), ("y", Some(1))]);
+    let mut proxies = Vec::new();
+    for name in ["p", "q", "r", "s", "former"] {
+        let mut proxy = controller.stream("a/web", &format!("a/web/{name}")).await;
+        if name != "former" {
+            proxy.states_all_features();
+        }
+        proxy.subscribe(&BTreeMap::new()).await;
+        let batch = proxy.batch().await;
+        proxies.push((name, proxy, batch));
+    }
+    // One has not answered, and one rejects a resource.
+    for (name, proxy, batch) in &mut proxies {
+        for response in batch.iter().filter(|_| *name != "q") {
+            let rejects = *name == "r" && !response.resources.is_empty();
+            let status = rejects.then(|| refusal("Service/a/x", "no such port"));
+            proxy.answer(response, status).await;
+            let answered = |seen: &ServerEvent| {
+                matches!(seen, ServerEvent::Accepted | ServerEvent::Refused(_))
+            };
+            controller.sees(name, answered).await;
+        }
+    }
+    let accepted = |name| controller.accepted(name);
+    assert_eq!((accepted("x"), accepted("y")), (3, 4));
+    // Another version of one, which nobody has been sent.
+    controller.publish(&[("y", Some(2))]);
+    assert_eq!((accepted("x"), accepted("y")), (3, 0));
+    let summary = controller.server.ack_summary(&web(), Kind::Service);
+    assert_eq!((summary.connected, summary.refused.len()), (5, 1));
+}
+
+#[tokio::test]
 async fn changes_of_another_gateway_wake_no_stream() {
     let controller = Controller::start().await;
     controller.publish(&[("x", Some(1))]);

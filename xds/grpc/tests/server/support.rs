@@ -16,7 +16,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use xds::delta::{Encoded, Member, Publication, Refusal};
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node};
-use xds::model::{Kind, ObjectName, Resource, ResourceKey, Service, ServiceKey};
+use xds::model::{Features, Kind, ObjectName, Resource, ResourceKey, Service, ServiceKey};
 use xds_grpc::server::{
     Authorize, AuthorizeError, AuthorizeFuture, Event, Limits, Observer, Proxy, ProxyIdentity,
     Published, Server, Transport,
@@ -258,6 +258,8 @@ impl Controller {
 /// A client that sends only what the test says.
 pub(crate) struct Stream {
     node: String,
+    /// Of the proxy: none, as of the release before, unless a test states them.
+    features: Vec<String>,
     requests: mpsc::Sender<DeltaDiscoveryRequest>,
     responses: Streaming<DeltaDiscoveryResponse>,
 }
@@ -281,6 +283,7 @@ impl Stream {
         let response = within(grpc.streaming(request, path, codec)).await?;
         Ok(Self {
             node: node.to_owned(),
+            features: Vec::new(),
             requests,
             responses: response.into_inner(),
         })
@@ -299,12 +302,17 @@ impl Stream {
         let request = DeltaDiscoveryRequest {
             node: Some(Node {
                 id: self.node.clone(),
-                ..Node::default()
+                client_features: self.features.clone(),
             }),
             ..request
         };
         // If the stream has ended, its status has the reason.
         let _ = within(self.requests.send(request)).await;
+    }
+
+    /// Becomes one of a proxy of this release.
+    pub(crate) fn states_all_features(&mut self) {
+        self.features = Features::all().names();
     }
 
     /// Subscribes to everything, holding these services.
