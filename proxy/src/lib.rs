@@ -99,7 +99,7 @@
 //!
 //! # Modules, from top to bottom
 //!
-//! Each depends only on modules below it; `tests/module_cycles.rs` fails on a cycle.
+//! Each depends only on modules below it; `tests/structure/module_cycles.rs` fails on a cycle.
 //!
 //! | modules | purpose |
 //! |---|---|
