@@ -7,6 +7,7 @@
 
 pub mod apply;
 pub mod check;
+mod cluster;
 pub mod compile;
 pub mod dns;
 mod endpoints;
@@ -30,14 +31,16 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 
 pub use crate::memory::{Chunked, ChunkedEntries};
+pub use cluster::{
+    Address, Cluster, ClusterIndex, Endpoint, Picker, Protection, Protocol, RetryLimit,
+};
 pub use endpoints::{Draw, EndpointIdentity, EndpointRef, EndpointSet};
 pub use external_auth::ExternalAuth;
 pub use l4::{BindProtocol, L4Backend, L4Routes, L4Rule, TrafficMode};
 pub use rule_policies::{HeadPolicies, RuleAuthorization, RuleJwt};
 pub use snapshot::{
-    Accepts, Address, BackendExtras, Bind, BindSettings, Cluster, ClusterIndex, Endpoint,
-    InvalidPolicies, Listener, ListenerSettings, Picker, PlacedRule, Protection, Protocol,
-    RetryLimit, Rule, RuleBackend, RuleCounts, RuleTimeouts, Sessions, Snapshot,
+    Accepts, BackendExtras, Bind, BindSettings, InvalidPolicies, Listener, ListenerSettings,
+    PlacedRule, Rule, RuleBackend, RuleCounts, RuleTimeouts, Sessions, Snapshot,
 };
 
 /// The pointer that every shard reads, and only the configuration thread writes.
