@@ -8,6 +8,7 @@
 //! It is an example and not a bench, for which Cargo would link the gateway, too.
 
 mod configuration;
+mod http2;
 mod rate_limits;
 mod subjects;
 
