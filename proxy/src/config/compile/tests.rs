@@ -1,6 +1,7 @@
 //! The compiled form of a model, seen from the request path.
 
 mod incremental;
+mod jwt;
 mod l4;
 mod overrides;
 mod policies;
