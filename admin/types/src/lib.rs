@@ -4,7 +4,7 @@
 //! their unit in the name. Absent values are omitted. Readers ignore unknown fields, so that tools can
 //! read the responses of newer proxies.
 //!
-//! No type has a field for a private key; header values and URLs pass through [`xds::secret`] for masking.
+//! No type has a field for a private key; header values and URLs pass through `xds::secret` for masking.
 
 pub mod dump;
 mod error;

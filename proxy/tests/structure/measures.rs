@@ -37,7 +37,7 @@ fn at_most(limit: usize, files: &BTreeSet<String>) {
 fn a_field_of_a_policy_is_in_few_files() {
     let sources = production();
     // A structure of its own, and a number of an issuer of tokens.
-    for (field, limit) in [("retryBudget", 17), ("clockSkew", 10)] {
+    for (field, limit) in [("retryBudget", 15), ("clockSkew", 9)] {
         at_most(limit, &naming(&sources, field));
     }
 }

@@ -1,7 +1,6 @@
 //! `gwctl config policies`: the target of each policy, its precedence, and the fields it sets.
 
 use admin_types::dump::{Policy, PolicyTarget};
-use serde_json::Value;
 
 use super::key::Key;
 use crate::table::Table;
@@ -16,7 +15,7 @@ pub(super) fn table(policies: &[Policy]) -> Table<6> {
             key.namespace.to_owned(),
             key.name.to_owned(),
             target(&policy.target),
-            policy.spec.precedence.clone().unwrap_or_default(),
+            policy.precedence().unwrap_or_default().to_owned(),
             fields(policy),
         ]);
     }
@@ -39,11 +38,7 @@ pub(super) fn target(target: &PolicyTarget) -> String {
 
 /// The names of the fields that a policy sets.
 fn fields(policy: &Policy) -> String {
-    match serde_json::to_value(&policy.spec) {
-        Ok(Value::Object(fields)) => {
-            let fields = fields.keys().filter(|name| *name != "precedence");
-            fields.cloned().collect::<Vec<_>>().join(",")
-        }
-        _ => String::new(),
-    }
+    let fields = policy.spec.keys().map(String::as_str);
+    let fields = fields.filter(|name| *name != "precedence");
+    fields.collect::<Vec<_>>().join(",")
 }

@@ -128,9 +128,7 @@ fn way(listener: &Listener, route: &Route) -> Vec<PolicyTarget> {
 
 /// The fields of a policy; limits one by one.
 fn fields(policy: &Policy) -> BTreeMap<String, Value> {
-    let Ok(Value::Object(mut fields)) = serde_json::to_value(&policy.spec) else {
-        return BTreeMap::new();
-    };
+    let mut fields = policy.spec.clone();
     let limits = match fields.remove("limits") {
         Some(Value::Object(limits)) => limits,
         _ => serde_json::Map::new(),
@@ -167,7 +165,7 @@ fn in_effect<'a>(
             .map(|(policy, value)| (policy, value, "refuses all"))
             .collect();
     }
-    let overrides = |policy: &Policy| policy.spec.precedence.as_deref() == Some("Overrides");
+    let overrides = |policy: &Policy| policy.precedence() == Some("Overrides");
     let (enforced, replaceable): (Vec<_>, Vec<_>) = policies
         .into_iter()
         .partition(|(policy, _)| overrides(policy));

@@ -5,15 +5,11 @@
 //! lost between.
 
 mod about;
-mod authorization;
 mod backend;
 mod filter;
-mod jwt;
 mod listener;
 mod matching;
-mod networks;
 mod policy;
-mod rate_limit;
 mod route;
 mod tls;
 mod workload;
@@ -23,21 +19,14 @@ use serde::{Deserialize, Serialize};
 pub use about::{
     BindDown, Certificate, KeysMissing, Runtime, Shard, Source, SourceKind, TypeState, Version,
 };
-pub use authorization::{Authorization, AuthorizationRule};
 pub use backend::{Backend, Endpoint, EndpointHealth, EndpointStats, Host, Hosts};
 pub use filter::{
     Cors, ExternalAuth, Filters, Fraction, HeaderEdit, HeaderLine, Mirror, PathEdit, Redirect,
     Rewrite,
 };
-pub use jwt::{HeaderPrefix, Jwt, JwtKeys, JwtProvider};
 pub use listener::{Bind, Listener};
 pub use matching::{HttpMatch, MatchKind, PathKind, PathMatch, ValueMatch};
-pub use networks::{NetworkList, NetworkPolicy};
-pub use policy::{
-    AccessLog, AccessLogFilter, Ejection, Limits, PathOptions, Policy, PolicySpec, PolicyTarget,
-    ProxyProtocol, RetryBudget, RetryConstraint, Trust,
-};
-pub use rate_limit::{RateLimit, RateLimitKey, RateLimitRule};
+pub use policy::{Policy, PolicyTarget};
 pub use route::{
     Order, Retry, Route, RouteBackend, SessionPersistence, SessionToken, Target, Timeouts,
 };
