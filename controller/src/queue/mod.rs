@@ -6,7 +6,8 @@
 //! flight, fewer under throttling, and none while the API server is unavailable.
 //!
 //! An object that fails delays itself, more each time, and no other: it is ready again after the
-//! others. Only where the API server fails at several objects in a row, all wait for a moment.
+//! others. All wait only while the API server does not respond, or says that it cannot serve now: who
+//! creates objects that it fails at, however many, must not delay others.
 //! [`Tasks`] processes the objects, and contains a panic.
 
 mod measures;
@@ -41,8 +42,6 @@ pub struct Queue {
     /// The current pause of all writes, and how many in a row there were.
     pause: Option<Instant>,
     unavailable: u32,
-    /// Number of objects at which the API server failed first since it last succeeded at one.
-    failed_in_a_row: usize,
     /// Number of entries whose last attempt failed.
     failing: usize,
 }
@@ -193,7 +192,7 @@ impl Queue {
         let (wait, again) = entry.settle(outcome, now, again);
         let has_failed = entry.failures.is_some();
         self.failing = (self.failing + usize::from(has_failed)) - usize::from(had_failed);
-        self.adjust_pace(had_failed, outcome, now);
+        self.adjust_pace(outcome, now);
         if again {
             self.schedule(object, now);
         } else if let Some((at, wait)) = wait {
@@ -226,7 +225,7 @@ impl Queue {
         self.entries.is_empty()
     }
 
-    fn adjust_pace(&mut self, had_failed: bool, outcome: Outcome, now: Instant) {
+    fn adjust_pace(&mut self, outcome: Outcome, now: Instant) {
         match outcome {
             Outcome::Unchanged | Outcome::Unfinished => {}
             Outcome::Throttled(after) => {
@@ -237,24 +236,12 @@ impl Queue {
                 self.pause = Some(now + exponential(SPACING, self.unavailable).min(MAX_PAUSE));
                 self.unavailable = self.unavailable.saturating_add(1);
             }
-            Outcome::Failed => {
-                self.unavailable = 0;
-                // That an object fails again says nothing about the API server.
-                self.failed_in_a_row += usize::from(!had_failed);
-                if self.failed_in_a_row >= FAILURES_IN_A_ROW {
-                    self.failed_in_a_row = 0;
-                    self.pause = Some(now + SPACING);
-                }
-            }
             Outcome::Written(_) => {
                 self.unavailable = 0;
-                self.failed_in_a_row = 0;
                 self.window.grow();
             }
-            Outcome::Conflict { .. } | Outcome::Refused => {
-                self.unavailable = 0;
-                self.failed_in_a_row = 0;
-            }
+            // An API server whose storage is broken fails at all objects, each of which delays itself then.
+            Outcome::Conflict { .. } | Outcome::Refused | Outcome::Failed => self.unavailable = 0,
         }
     }
 
@@ -390,10 +377,6 @@ const MAX_FAILURE_PAUSE: Duration = Duration::from_mins(5);
 const UNFINISHED_PAUSE: Duration = Duration::from_secs(5);
 /// Longest such interval: 1 min. What it waits for may never come, as with a broken node.
 const MAX_UNFINISHED_PAUSE: Duration = Duration::from_mins(1);
-/// Different objects in a row at which the API server fails before all wait for [`SPACING`]: 8, as
-/// many as are in flight. That limits the requests to an API server that fails at everything to 16 a
-/// second, and delays an object that it would accept by half a second.
-const FAILURES_IN_A_ROW: usize = 8;
 /// Pause after a 429 without `Retry-After`: 1 s.
 const THROTTLED_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause of all writes: 30 s.

@@ -20,7 +20,7 @@ pub enum Outcome {
     Throttled(Option<Duration>),
     /// The API server did not respond, or says that it cannot serve now.
     Unavailable,
-    /// The API server failed at this object. It may fail at others too.
+    /// The API server failed at this object, with a response that says nothing about others.
     Failed,
     /// This object cannot be written as it is: the API server rejects it, or processing it panicked.
     Refused,

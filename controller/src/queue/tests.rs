@@ -7,6 +7,10 @@ fn route(name: &str) -> ObjectRef {
     ObjectRef::of::<api::HttpRoute>(&ObjectName::new("app", name))
 }
 
+fn route_in(namespace: &str, name: &str) -> ObjectRef {
+    ObjectRef::of::<api::HttpRoute>(&ObjectName::new(namespace, name))
+}
+
 fn gateway() -> ObjectRef {
     ObjectRef::of::<api::Gateway>(&ObjectName::new("infra", "edge"))
 }
@@ -192,26 +196,55 @@ fn a_change_of_an_object_that_fails_is_tried_at_once_and_then_in_intervals() {
     );
 }
 
-/// As an API server whose storage is broken does. It need not answer a request for each object.
+/// Eight new objects in a row that the API server failed at paused all for half a second, again and again.
 #[test]
-fn failures_at_several_objects_in_a_row_pause_all_for_a_moment() {
-    let (mut queue, start) = (Queue::default(), Instant::now());
-    let names: Vec<ObjectRef> = (0..20).map(|it| route(&it.to_string())).collect();
-    for name in &names {
-        queue.push(name, start);
+fn objects_that_fail_pause_no_others_however_many_they_are() {
+    for outcome in [Outcome::Failed, Outcome::Refused] {
+        for namespaces in [1, 20] {
+            let (mut queue, start) = (Queue::default(), Instant::now());
+            let names: Vec<ObjectRef> = (0..100)
+                .map(|it| route_in(&format!("tenant-{}", it % namespaces), &it.to_string()))
+                .collect();
+            for (count, name) in names.iter().enumerate() {
+                queue.push(name, start);
+                take(&mut queue, name, start);
+                queue.done(name, outcome, start);
+                let quiet = route_in("quiet", &count.to_string());
+                queue.push(&quiet, start);
+                take(&mut queue, &quiet, start);
+                queue.done(&quiet, Outcome::Unchanged, start);
+            }
+            // Each delays itself.
+            assert_eq!(queue.next(start), NextAction::At(after(start, 1_000)));
+            assert_eq!((queue.failing(), queue.backlog()), (100, 100));
+            // What is new comes before what failed.
+            let then = after(start, 1_000);
+            queue.push(&route("new"), then);
+            take(&mut queue, &route("new"), then);
+        }
     }
-    for name in &names[..8] {
-        take(&mut queue, name, start);
+}
+
+/// What a tenant's objects cause says nothing about the API server, which may not have recovered either.
+#[test]
+fn only_an_api_server_that_is_away_pauses_all() {
+    for (outcome, is_pausing) in [
+        (Outcome::Unavailable, true),
+        (Outcome::Throttled(None), true),
+        (Outcome::Failed, false),
+        (Outcome::Refused, false),
+        (Outcome::Conflict { is_known: false }, false),
+        (Outcome::Unfinished, false),
+    ] {
+        let (mut queue, start) = (Queue::default(), Instant::now());
+        queue.push(&route("a"), start);
+        take(&mut queue, &route("a"), start);
+        queue.push(&route("b"), start);
+        queue.done(&route("a"), outcome, start);
+        let next = queue.next(start);
+        let is_paused = matches!(next, NextAction::At(_));
+        assert_eq!(is_paused, is_pausing, "{outcome:?}: {next:?}");
     }
-    for name in &names[..7] {
-        queue.done(name, Outcome::Failed, start);
-    }
-    take(&mut queue, &names[8], start);
-    queue.done(&names[7], Outcome::Failed, start);
-    assert_eq!(queue.next(start), NextAction::At(after(start, 500)));
-    // What is new comes before what failed.
-    queue.done(&names[8], Outcome::Unchanged, after(start, 1_000));
-    take(&mut queue, &names[9], after(start, 1_000));
 }
 
 #[test]
