@@ -143,6 +143,18 @@ budgets! {
         why: "500 routes with 16 rules of one match at 64 listeners; a proxy has an index of the matches of each \
               listener, which takes some 300 bytes for each",
     };
+    /// Host names that a Gateway closes, each at each of its listeners.
+    GatewayClosedHosts = Definition {
+        name: "gateway_closed_hosts",
+        counts: "host names of refused routes that a Gateway has no room to close one by one, at each of its listeners",
+        unit: Unit::Count,
+        default: 16_384,
+        cap: 16_384,
+        condition: "all routes of the namespace, at this Gateway `Accepted=False`; their requests get status 500",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "beside 32 768 rules that close refused routes; each takes some 300 bytes in a proxy",
+    };
     /// TrafficPolicies of a Gateway, each at each of its targets.
     GatewayPolicies = Definition {
         name: "gateway_policies",

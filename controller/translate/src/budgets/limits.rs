@@ -25,6 +25,7 @@ impl Limits {
             Budget::ViewBytes,
             Budget::ViewReport,
             Budget::ViewAttachments,
+            Budget::GatewayClosedHosts,
             Budget::GatewayPolicies,
             Budget::GatewayPolicyBytes,
             Budget::GatewayNetworks,

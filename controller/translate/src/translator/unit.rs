@@ -19,10 +19,10 @@ use super::outcome::Outcome;
 use super::units::{
     AttachedUnit, BackendTlsStatusUnit, BackendTlsTargetUnit, BackendTlsUnit,
     BackendTrafficEffectUnit, BackendTrafficTargetUnit, BackendTrafficUnit, BackendUnit,
-    BackendUseUnit, CarriedUnit, CostUnit, EffectUnit, ExpressionsUnit, GatewayPropertiesUnit,
-    GatewayStatusUnit, GatewayUnit, ListenersUnit, PickerUnit, PolicyUnit, PoolUnit, RoomUnit,
-    RouteConflictsUnit, RouteSessionsUnit, RouteUnit, ServiceUnit, SetStatusUnit, SocketUnit,
-    TargetUnit, TokensUnit, ViewUnit, XBackendUnit,
+    BackendUseUnit, CarriedUnit, ClosedHostsUnit, CostUnit, EffectUnit, ExpressionsUnit,
+    GatewayPropertiesUnit, GatewayStatusUnit, GatewayUnit, ListenersUnit, PickerUnit, PolicyUnit,
+    PoolUnit, RoomUnit, RouteConflictsUnit, RouteSessionsUnit, RouteUnit, ServiceUnit,
+    SetStatusUnit, SocketUnit, TargetUnit, TokensUnit, ViewUnit, XBackendUnit,
 };
 use crate::api::Gateway;
 use crate::budgets::{Budget, Use};
@@ -408,6 +408,8 @@ units! {
     RouteUnit in routes;
     /// The routes that do not fit into the view of a Gateway.
     ViewUnit in views;
+    /// The host names at which a Gateway rejects every request, for lack of room.
+    ClosedHostsUnit in closed_hosts;
     /// The routes of HTTP and gRPC at a listener.
     RouteConflictsUnit in route_conflicts;
     /// The regular expressions of the routes at a Gateway.

@@ -110,6 +110,11 @@ impl ViewCost {
         }
     }
 
+    /// The names of its routes.
+    pub(crate) fn routes(&self) -> impl Iterator<Item = &RouteName> {
+        self.routes.keys()
+    }
+
     /// Its routes by rank. Sorted when something does not fit, which is rare, and not with each change.
     fn by_rank(&self) -> Vec<(RouteRank, RouteCost)> {
         let routes = self.routes.iter();

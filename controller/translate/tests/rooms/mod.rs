@@ -2,6 +2,7 @@
 
 mod backends;
 mod certificates;
+mod closed_hosts;
 mod listener_limits;
 mod networks;
 

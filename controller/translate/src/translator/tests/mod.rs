@@ -204,6 +204,7 @@ fn with_budgets(options: Options, are_small: bool) -> Options {
         .with(Budget::ViewResources, 4)
         .with(Budget::ViewBytes, 1_000)
         .with(Budget::ViewReport, 400)
+        .with(Budget::GatewayClosedHosts, 2)
         .with(Budget::GatewayPorts, 2)
         .with(Budget::SetListeners, 1)
         .with(Budget::SetCertificateBytes, 500)

@@ -65,7 +65,7 @@ impl Unit for AttachedUnit {
         let mut gateways: BTreeSet<ObjectName> = BTreeSet::new();
         let closing = closing_rules(route, &closed);
         for (gateway, attachments) in route::attachments_by_gateway(candidates) {
-            if self.is_left_open(reader, route, gateway) {
+            if self.has_no_closing_rule(reader, route, gateway) {
                 continue;
             }
             gateways.insert(gateway.clone());
@@ -181,8 +181,6 @@ fn closing_rules(
 }
 
 impl AttachedUnit {
-    /// The listeners that are left of a parent, or why none is. A parent is lost with its last
-    /// listener.
     /// What became of the route at each of its parents, and the listeners where rules close it.
     fn outcomes<'a>(
         &self,
@@ -203,6 +201,8 @@ impl AttachedUnit {
         (outcomes.collect(), closed)
     }
 
+    /// The listeners that are left of a parent, or why none is. A parent is lost with its last
+    /// listener.
     fn outcome<'a>(
         &self,
         reader: &UnitReader<'a>,
@@ -249,6 +249,9 @@ impl AttachedUnit {
             let starts = refusal.is_closed.then_some(Starts::Kept);
             return Some((problem.under(&parent.field), starts));
         }
+        if let Some(problem) = reader.closed_with_others(gateway, &self.0) {
+            return Some((problem.under(&parent.field), Some(Starts::LeftOut)));
+        }
         // Read only by those that have any, which are few.
         if route.expressions.is_empty() {
             return None;
@@ -257,8 +260,9 @@ impl AttachedUnit {
         Some((problem.under(&parent.field), Some(starts)))
     }
 
-    /// Whether a Gateway has no room for what closes a route that is refused at all.
-    fn is_left_open(
+    /// Whether a Gateway has no room for what closes a route that is refused at all: there, [`ClosedHostsUnit`]
+    /// closes its host names.
+    fn has_no_closing_rule(
         &self,
         reader: &UnitReader<'_>,
         route: &ResolvedRoute,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xds::model::{Hostname, ListenerKey, ObjectName};
 
 use super::route_defect::closed_rule;
-use super::{ExpressionsUnit, RouteConflictsUnit, ViewUnit};
+use super::{ClosedHostsUnit, ExpressionsUnit, RouteConflictsUnit, ViewUnit};
 use crate::api::{
     self, DefaultScope, GrpcRoute, HttpRoute, ParentReference, Resource as _, RouteGroupKind,
     TcpRoute, TlsRoute, UdpRoute,
@@ -105,7 +105,8 @@ impl Unit for RouteUnit {
         changes.uses(&ObjectRef::route(kind, name), uses(old), uses(new));
         let views = &mut changes.claims.views;
         for gateway in views.replace(&self.0, costs(old), costs(new)) {
-            changes.run(ViewUnit(gateway));
+            changes.run(ViewUnit(gateway.clone()));
+            changes.run(ClosedHostsUnit(gateway));
         }
         let expressions = &mut changes.claims.expressions;
         let claims_of = |route| expression_claims(&self.0, route);

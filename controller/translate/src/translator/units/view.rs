@@ -69,6 +69,19 @@ fn uses(view: Option<&View>) -> &[(Budget, Use)] {
     view.map_or(&[], |view| &view.uses)
 }
 
+impl<'a> UnitReader<'a> {
+    /// The routes that have no closing rule at a Gateway, for lack of room. That changes only with the costs of
+    /// routes.
+    pub(super) fn routes_without_closing_rule(
+        &self,
+        gateway: &ObjectName,
+    ) -> impl Iterator<Item = &'a RouteName> {
+        let view = self.tables.views.get(&ViewUnit(gateway.clone()));
+        let refused = view.into_iter().flat_map(|view| &view.refused);
+        refused.filter_map(|(route, refusal)| (!refusal.is_closed).then_some(route))
+    }
+}
+
 impl UnitReader<'_> {
     /// What the view of a Gateway does not take of a route. [`ViewUnit`] has [`AttachedUnit`] and
     /// [`ExpressionsUnit`] run when that changes.
@@ -89,7 +102,8 @@ impl UnitReader<'_> {
         let effect = if refusal.is_closed {
             "Its requests get status 500"
         } else {
-            "There is no room to reject its requests either: other routes may answer them"
+            "There is no room to reject these one by one either: all requests for its host names get status 500, \
+             and so do other routes of its namespace that have them"
         };
         let message = format!(
             "Gateway {gateway} has no room for this route: its limit is {} ({}), and older routes of its \

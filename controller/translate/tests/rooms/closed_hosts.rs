@@ -1,0 +1,214 @@
+//! Routes that a Gateway refuses, and has no room to close one by one either.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde_json::json;
+use translate::budgets::{Budget, Limits};
+use translate::{Delta, Event, Object, Options, Translator};
+use xds::model::{Hostname, PathMatch, Resource, Route};
+
+use super::{apply, metadata, share, used};
+use crate::support::{GATEWAY_API, Refused, admitted, gateway};
+
+/// The rule for `/admin` had no room, and the older one for `/` of the same host got its requests.
+#[test]
+fn routes_without_room_for_what_closes_them_close_their_host_names() {
+    let mut translator = translator(16_384);
+    let delta = apply(&mut translator, objects());
+    let open = sent(&delta, false);
+    // The wider route of the namespace with the same host is closed, those at other hosts serve on, and so does
+    // that of another namespace.
+    let expected = [
+        "noisy/r-01/0",
+        "noisy/r-02/0",
+        "noisy/r-03/0",
+        "quiet/r-08/0",
+        "quiet/r-09/0",
+    ];
+    assert_eq!(open.keys().copied().collect::<Vec<_>>(), expected);
+    let closing = sent(&delta, true);
+    let expected = ["noisy/closed:hosts/0", "noisy/r-00/0", "noisy/r-04/0"];
+    assert_eq!(closing.keys().copied().collect::<Vec<_>>(), expected);
+    let of_hosts = closing["noisy/closed:hosts/0"];
+    let hosts: Vec<&str> = of_hosts.attachments[0]
+        .hostnames
+        .iter()
+        .map(Hostname::as_str)
+        .collect();
+    assert_eq!(hosts, ["shop.example.com"]);
+    let matches = &of_hosts.rule.http().expect("a rule of HTTP").matches;
+    assert_eq!(matches.len(), 1);
+    assert_eq!(matches[0].path, PathMatch::everything());
+
+    let refused = Refused::of(&delta).names("GatewayFull");
+    let expected = ["r-00", "r-04", "r-05"].map(str::to_owned);
+    assert_eq!(refused, BTreeSet::from(expected));
+    let message = message(&delta, "r-00");
+    for part in [
+        "infra/edge",
+        "all requests for shop.example.com at listener Gateway/infra/edge/listener-00",
+        "less protected routes",
+    ] {
+        assert!(message.contains(part), "{part} is missing: {message}");
+    }
+    let message = self::message(&delta, "r-05");
+    assert!(
+        message.contains("all requests for its host names get status 500"),
+        "{message}"
+    );
+    let of_hosts = share(&mut translator, Budget::GatewayClosedHosts);
+    assert_eq!(of_hosts, Some(1.0 / 16_384.0));
+
+    // With the last of these routes, its host names are open again.
+    let gone = vec![Event::Delete(
+        route("noisy", 5, SHOP, "/admin").object_ref(),
+    )];
+    let delta = translator.apply(gone, Timestamp::UNIX_EPOCH);
+    assert_eq!(
+        sent(&delta, false).keys().copied().collect::<Vec<_>>(),
+        ["noisy/r-00/0"]
+    );
+    let removed = delta.resources.iter().filter(|(_, it)| it.is_none());
+    let removed: Vec<_> = removed.map(|(key, _)| &*key.key).collect();
+    assert_eq!(removed, ["HTTPRoute/noisy/closed:hosts/0/infra/edge"]);
+    assert_eq!(share(&mut translator, Budget::GatewayClosedHosts), None);
+}
+
+/// A route that shares a host name with one without room is closed when it comes, and when it gets that host.
+#[test]
+fn what_gets_a_closed_host_name_later_is_closed() {
+    let mut translator = translator(16_384);
+    apply(&mut translator, objects());
+    // It takes the place of one at another host.
+    let batch = vec![Event::Upsert(route("noisy", 1, SHOP, "/other"))];
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    assert!(sent(&delta, true).contains_key("noisy/r-01/0"));
+    let batch = vec![Event::Upsert(route("noisy", 1, "1.example.com", "/"))];
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    assert!(sent(&delta, false).contains_key("noisy/r-01/0"));
+    let batch = vec![
+        Event::Delete(route("quiet", 9, SHOP, "/").object_ref()),
+        Event::Upsert(route("noisy", 6, SHOP, "/")),
+    ];
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    assert!(!sent(&delta, false).contains_key("noisy/r-06/0"));
+}
+
+/// Host names have no room without end either.
+#[test]
+fn a_namespace_with_too_many_closed_host_names_is_closed() {
+    let mut translator = translator(1);
+    let mut objects = objects();
+    objects.push(route("noisy", 6, "other.example.com", "/admin"));
+    let delta = apply(&mut translator, objects);
+    let open = sent(&delta, false);
+    let expected = ["quiet/r-08/0", "quiet/r-09/0"];
+    assert_eq!(open.keys().copied().collect::<Vec<_>>(), expected);
+    let refused = Refused::of(&delta).names("GatewayFull");
+    assert_eq!(refused.len(), 7, "{refused:?}");
+    let message = message(&delta, "r-01");
+    assert!(
+        message.contains("rejects the requests of all routes of this namespace"),
+        "{message}"
+    );
+    assert_eq!(used(&mut translator, Budget::GatewayClosedHosts), 1);
+}
+
+/// Host names of rules are in chunks, and one without host names is apart.
+#[test]
+fn many_closed_host_names_are_sent_in_rules_of_bounded_size() {
+    let mut translator = translator(16_384);
+    let mut objects = objects();
+    for number in 0..1_500 {
+        objects.push(route(
+            "noisy",
+            10 + number,
+            &format!("{number}.example.org"),
+            "/",
+        ));
+    }
+    let mut everywhere = json!({
+        "metadata": metadata("noisy", "r-everywhere", 2_000),
+        "spec": {"parentRefs": [{"namespace": "infra", "name": "edge"}]},
+    });
+    everywhere["spec"]["rules"] = json!([{"matches": [{"path": {"value": "/admin"}}]}]);
+    objects.push(admitted(GATEWAY_API, "HTTPRoute", everywhere));
+    let delta = apply(&mut translator, objects);
+    let closing = sent(&delta, true);
+    let of_hosts = closing
+        .iter()
+        .filter(|(name, _)| name.contains("closed:hosts"));
+    let hosts: Vec<usize> = of_hosts
+        .map(|(_, rule)| rule.attachments[0].hostnames.len())
+        .collect();
+    assert_eq!(hosts, [0, 1_024, 477]);
+}
+
+/// A Gateway with room for five rules, and for one that closes a route.
+fn translator(closed_hosts: u64) -> Translator {
+    Translator::new(Options {
+        budgets: Limits::default()
+            .with(Budget::ViewResources, 6)
+            .with(Budget::GatewayClosedHosts, closed_hosts),
+        ..Options::cluster()
+    })
+}
+
+/// Routes of two namespaces: six rules have room, `r-04` is closed by a rule of its own, and `r-05` is not.
+fn objects() -> Vec<Object> {
+    vec![
+        gateway(1),
+        route("noisy", 0, SHOP, "/"),
+        route("noisy", 1, "1.example.com", "/"),
+        route("noisy", 2, "2.example.com", "/"),
+        route("noisy", 3, "3.example.com", "/"),
+        route("noisy", 4, "4.example.com", "/"),
+        route("noisy", 5, SHOP, "/admin"),
+        route("quiet", 8, "quiet.example.com", "/"),
+        route("quiet", 9, SHOP, "/"),
+    ]
+}
+
+fn route(namespace: &str, number: usize, host: &str, path: &str) -> Object {
+    let value = json!({
+        "metadata": metadata(namespace, &format!("r-{number:02}"), number),
+        "spec": {
+            "parentRefs": [{"namespace": "infra", "name": "edge"}],
+            "hostnames": [host],
+            "rules": [{
+                "matches": [{"path": {"value": path}}],
+                "backendRefs": [{"name": "service", "port": 80}],
+            }],
+        },
+    });
+    admitted(GATEWAY_API, "HTTPRoute", value)
+}
+
+/// The rules that are sent, without those that reject all of their requests or only these.
+fn sent(delta: &Delta, are_closing: bool) -> BTreeMap<&str, &Route> {
+    let rules = delta.resources.iter().filter_map(|(_, it)| match it {
+        Some(Resource::Route(route)) => Some(&**route),
+        _ => None,
+    });
+    let rules = rules.filter(|route| {
+        let rule = route.rule.http().expect("a rule of HTTP");
+        rule.backends.is_empty() == are_closing
+    });
+    rules
+        .map(|route| (route.key.rule().split_once('/').expect("a kind").1, route))
+        .collect()
+}
+
+fn message(delta: &Delta, name: &str) -> String {
+    let mut statuses = delta.statuses.iter();
+    let found = statuses.find(|(object, _)| &*object.name.name == name);
+    let Some((_, Some(translate::status::Status::Route(status)))) = found else {
+        panic!("{name} has no status");
+    };
+    let mut conditions = status.parents.iter().flat_map(|it| &it.conditions);
+    let problem = conditions.find(|it| it.is_problem());
+    problem.expect("it is refused").message.to_string()
+}
+
+const SHOP: &str = "shop.example.com";
