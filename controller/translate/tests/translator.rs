@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use translate::admit::{Source, admit};
 use translate::status::{ConditionStatus, ConditionType, Status};
 use translate::{
-    CLUSTER_DOMAIN, Delta, Environment, Event, Object, ObjectRef, Options, Translator, api,
+    AssignedAddresses, CLUSTER_DOMAIN, Delta, Environment, Event, Object, ObjectRef, Options,
+    Translator, api,
 };
 use xds::model::{Kind, Model, ObjectName};
 
@@ -459,6 +460,42 @@ fn a_wrong_reference_to_parameters_keeps_what_is_served() {
             };
             assert_eq!(status.conditions[0].status, ConditionStatus::False);
         }
+    }
+}
+
+/// While requests are served there, whoever publishes the addresses in DNS would take them away.
+#[test]
+fn a_wrong_reference_to_parameters_keeps_the_addresses() {
+    let address = api::GatewayAddress {
+        kind: "IPAddress".to_owned(),
+        value: "192.0.2.1".to_owned(),
+        routability: String::new(),
+    };
+    let assigned = AssignedAddresses {
+        default: vec![address],
+        cluster: Vec::new(),
+    };
+    let gateway = ObjectName::new("default", "gw");
+    for (group, kind, name) in [
+        ("gateway-system.i0", "GatewayParameters", "p"),
+        ("gateway-system.io", "GatewayParameters", "missing"),
+        ("example.com", "Config", "p"),
+    ] {
+        let mut translator = Translator::new(Options::cluster());
+        let mut batch = upserts(GATEWAY);
+        batch.push(Event::AssignedAddresses(gateway.clone(), assigned.clone()));
+        batch.push(Event::Start);
+        translator.apply(batch, Timestamp::UNIX_EPOCH);
+        let reference = format!(
+            "spec:\n  infrastructure: {{parametersRef: {{group: {group}, kind: {kind}, name: {name}}}}}"
+        );
+        let batch = upserts(&GATEWAY.replace("spec:", &reference));
+        let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+        let [(_, Some(Status::Gateway(status)))] = &*delta.statuses else {
+            panic!("{:?}", delta.statuses);
+        };
+        assert_eq!(status.conditions[0].status, ConditionStatus::False);
+        assert_eq!(status.addresses, assigned.default, "{group} {kind} {name}");
     }
 }
 
