@@ -169,13 +169,16 @@ const LONG_TESTS: &[Test] = tests! {
     Previous operator::a_release_is_upgraded_from_the_commit_before,
 };
 
-/// Runs the tests whose names contain the filter.
+/// Runs the test that the filter names, or else those whose names contain it.
 pub(crate) fn run(home: &Home, name: &str, args: &TestArgs) -> Result<ExitCode> {
     let tests = if args.long { LONG_TESTS } else { TESTS };
-    let chosen: Vec<&Test> = tests
+    let mut chosen: Vec<&Test> = tests
         .iter()
         .filter(|test| test.name.contains(&args.filter))
         .collect();
+    if chosen.iter().any(|test| test.name == args.filter) {
+        chosen.retain(|test| test.name == args.filter);
+    }
     if chosen.is_empty() {
         bail!(
             "no test's name contains '{}': `e2e test --list` names all",

@@ -282,7 +282,7 @@ impl Changes {
         let slowest = self.quantile(99);
         ensure!(
             slowest <= allowed,
-            "changes took {self}, and {calm} without the hostile tenant"
+            "changes took {self}, and {calm} beside writes of no effect"
         );
         Ok(())
     }

@@ -14,6 +14,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::attacks::ATTACKS;
+use super::neutral;
 use super::random::Random;
 use super::schema::Schema;
 use crate::test::scope::Scope;
@@ -55,6 +56,15 @@ const GENERATED_KINDS: [(&str, &str); 10] = [
     ),
 ];
 
+/// What a tenant writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Objects {
+    /// Attacks.
+    Hostile,
+    /// The same, within objects of a kind that nobody acts on.
+    Neutral,
+}
+
 /// A tenant at work.
 pub(super) struct Tenant {
     state: Rc<State>,
@@ -79,7 +89,7 @@ pub(super) struct Writes {
 
 impl Tenant {
     /// Begins to write, in a `LocalSet`. `owner` is the namespace of the shared Gateways.
-    pub(super) async fn start(scope: &Scope, owner: &str) -> Result<Self> {
+    pub(super) async fn start(scope: &Scope, owner: &str, objects: Objects) -> Result<Self> {
         let mut schemas = Vec::new();
         for (kind, definition) in GENERATED_KINDS {
             schemas.push(Schema::read(scope, kind, definition).await?);
@@ -88,6 +98,7 @@ impl Tenant {
         let writer = Writer {
             scope: scope.clone(),
             owner: owner.to_owned(),
+            objects,
             schemas,
             random: Random::new(u64::from(std::process::id())),
         };
@@ -109,6 +120,7 @@ impl Tenant {
 struct Writer {
     scope: Scope,
     owner: String,
+    objects: Objects,
     schemas: Vec<Schema>,
     random: Random,
 }
@@ -124,7 +136,10 @@ impl Writer {
                 pending.join_next().await;
             }
             let delete = self.random.chance(DELETES);
-            let object = self.next();
+            let object = match (self.objects, self.next()) {
+                (Objects::Hostile, object) => object,
+                (Objects::Neutral, object) => neutral::containing(&object),
+            };
             pending.spawn_local(send(self.scope.clone(), object, delete, Rc::clone(&state)));
         }
         while pending.join_next().await.is_some() {}
@@ -169,7 +184,10 @@ async fn send(scope: Scope, mut object: Value, delete: bool, state: Rc<State>) {
         .unwrap_or_default()
         .to_owned();
     let outcome = async {
-        let (objects, resource) = scope.objects_of(&kind)?;
+        let (objects, resource) = match &*kind {
+            neutral::KIND => neutral::objects(&scope),
+            kind => scope.objects_of(kind)?,
+        };
         object["apiVersion"] = json!(resource.api_version);
         Ok::<_, anyhow::Error>(if delete {
             objects
@@ -196,6 +214,17 @@ async fn send(scope: Scope, mut object: Value, delete: bool, state: Rc<State>) {
 }
 
 impl Writes {
+    /// Checks that writes of no effect were a load of the same kind.
+    pub(super) fn check_neutral(&self) -> Result<()> {
+        let count = self
+            .accepted
+            .get(neutral::KIND)
+            .copied()
+            .unwrap_or_default();
+        ensure!(count >= 100, "few neutral writes: {self}");
+        Ok(())
+    }
+
     /// Checks that the API server took enough of each kind for the run to mean something.
     pub(super) fn check(&self) -> Result<()> {
         for kind in [
@@ -217,8 +246,7 @@ impl fmt::Display for Writes {
         let accepted: usize = self.accepted.values().sum();
         write!(
             f,
-            "the hostile tenant: {accepted} writes accepted ({:?}), {} rejected by the API server, \
-             {} deletions, {} failed {:?}",
+            "{accepted} writes accepted ({:?}), {} rejected by the API server, {} deletions, {} failed {:?}",
             self.accepted,
             self.rejected,
             self.deleted,
