@@ -140,6 +140,10 @@ impl Applier {
     /// of them does not keep the others back, unless they need it.
     pub(super) async fn apply_all(&self, gateway: &Owner<'_>, objects: &[Rendered]) -> Report {
         let mut report = Report::default();
+        if let Some(problem) = self.refused_at_first(gateway, objects).await {
+            report.fail(problem);
+            return report;
+        }
         let seen = at_once(objects.iter().map(|object| self.seen(object))).await;
         let mut present = Vec::new();
         for (object, seen) in objects.iter().zip(seen) {
@@ -177,6 +181,35 @@ impl Applier {
             self.prune(gateway, objects, &mut report).await;
         }
         report
+    }
+
+    /// Why the API server refuses the workload of a Gateway that has no objects yet: an overlay may have fields
+    /// that only the API server knows to be wrong. So the mistake costs one request each time, and not ten and all
+    /// that others do for a Service, whose address nobody would serve.
+    async fn refused_at_first(&self, gateway: &Owner<'_>, objects: &[Rendered]) -> Option<Problem> {
+        let mut objects = objects.iter();
+        let workload = objects.find(|it| it.child.kind.is_workload() && it.has_overlay)?;
+        let wanted = workload.object.as_ref().ok()?;
+        if !self.children.is_listed() || !self.children.of(gateway.uid).is_empty() {
+            return None;
+        }
+        let (child, parameters) = (&workload.child, applying(false));
+        let parameters = PatchParams {
+            dry_run: true,
+            ..parameters
+        };
+        let (api, patch) = (self.api(child), Patch::Apply(wanted));
+        let response = api.patch(&child.name.name, &parameters, &patch);
+        match within_deadline(response).await {
+            Ok(_) => None,
+            // It is another's, or admission cannot be tried: applying it tells.
+            Err(Failure::Api(kube::Error::Api(status)))
+                if matches!(status.code, 400 | 404 | 409) =>
+            {
+                None
+            }
+            Err(failure) => Some(Problem::of(child, failure)),
+        }
     }
 
     /// Whether the objects that pods trust are the Gateway's own: with another's ServiceAccount, they
@@ -230,11 +263,7 @@ impl Applier {
             Action::Refuse(why) => return Err(Failure::Other(Problem::refused(why))),
         };
         let api = self.api(child);
-        let parameters = PatchParams {
-            field_manager: Some(MANAGER.to_owned()),
-            force: is_forced,
-            ..PatchParams::default()
-        };
+        let parameters = applying(is_forced);
         let patch = Patch::Apply(wanted);
         let response = api.patch(&child.name.name, &parameters, &patch);
         self.children.begin(child);
@@ -380,6 +409,15 @@ impl Report {
 impl Problem {
     fn is_pausing(&self) -> bool {
         matches!(self.outcome, Outcome::Unavailable | Outcome::Throttled(_))
+    }
+}
+
+/// The parameters of an apply.
+fn applying(is_forced: bool) -> PatchParams {
+    PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        force: is_forced,
+        ..PatchParams::default()
     }
 }
 

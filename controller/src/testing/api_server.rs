@@ -106,14 +106,16 @@ impl ApiServer {
         self.state().objects.get(&ApiPath::parse(path)).cloned()
     }
 
+    /// Requests so far, without watches.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.state().requests.clone()
+    }
+
     /// Write requests so far.
     pub(crate) fn writes(&self) -> Vec<Request> {
-        let state = self.state();
-        let writes = state.requests.iter();
+        let mut writes = self.requests();
+        writes.retain(|it| it.method != Method::GET);
         writes
-            .filter(|it| it.method != Method::GET)
-            .cloned()
-            .collect()
     }
 
     /// Every change of a collection, from its beginning, as a watch sends it.
@@ -255,6 +257,9 @@ impl State {
         let mut managers = vec![json!({"manager": manager, "operation": "Apply"})];
         managers.extend(others.cloned());
         object["metadata"]["managedFields"] = managers.into();
+        if query.contains("dryRun=All") {
+            return (code, object);
+        }
         (code, self.store(&path.object(), object))
     }
 

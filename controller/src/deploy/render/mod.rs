@@ -83,6 +83,8 @@ pub struct Defaults {
 pub struct Rendered {
     /// Kind and name of the object.
     pub child: Child,
+    /// Whether an overlay changes it.
+    pub has_overlay: bool,
     /// The object in JSON, or what is wrong with its overlay.
     pub object: Result<Value, String>,
 }
@@ -144,6 +146,7 @@ where
             kind,
             name: ObjectName::new(&input.name.namespace, &name),
         },
+        has_overlay: !changes.1.is_null(),
         object: with_overlay::<T>(input, kind, serde_json::to_value(object), changes),
     }
 }

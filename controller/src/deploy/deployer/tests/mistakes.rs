@@ -62,6 +62,66 @@ async fn a_thousand_gateways_that_panic_or_are_misspelt_do_not_delay_another() {
     assert!(count <= 3_000, "{count} attempts in ten minutes");
 }
 
+/// Each took ten requests at first, and a busy API server made others wait for seconds.
+#[tokio::test(start_paused = true)]
+async fn a_new_gateway_with_a_misspelt_overlay_takes_one_request_and_creates_nothing() {
+    let scene = Scene::begin().await;
+    scene.server.set_latency(Duration::from_millis(4));
+    scene.server.refuse("/deployments/bad-", 500);
+    let misspelt = json!({"overlays": {"deployment": {"spec": {"replica": 3}}}});
+    let parameters = ObjectName::new("infra", "misspelt");
+    let outputs = &scene.outputs;
+    outputs
+        .parameters
+        .set(&parameters, Some(Arc::new(misspelt)));
+    let before = scene.server.requests().len();
+    for count in 0..200 {
+        let name = ObjectName::new("infra", &format!("bad-{count}"));
+        let infrastructure = Infrastructure {
+            parameters: Some(parameters.clone()),
+            ..Infrastructure::default()
+        };
+        scene.want_named(&name, &format!("uid-of-{name}"), infrastructure);
+    }
+    // Eight at a time.
+    sleep(Duration::from_millis(120)).await;
+    let requests = scene.server.requests().split_off(before);
+    assert_eq!(requests.len(), 200);
+    let mut requests = requests.iter();
+    assert!(requests.all(|it| it.uri.contains("/deployments/bad-") && it.uri.contains("dryRun")));
+    let good = ObjectName::new("shop", "good");
+    scene.server.put("/api/v1/namespaces/shop", json!({}));
+    scene.want_named(&good, "uid-of-good", Infrastructure::default());
+    sleep(Duration::from_millis(30)).await;
+    assert_eq!(outputs.deployments.get(&good), Some(Deployment::Done));
+    sleep(Duration::from_mins(1)).await;
+    let bad = ObjectName::new("infra", "bad-199");
+    let Some(Deployment::Refused(why)) = outputs.deployments.get(&bad) else {
+        panic!("it was not refused");
+    };
+    assert!(why.contains("check the overlays"), "{why}");
+    let service = "/api/v1/namespaces/infra/services/bad-199";
+    assert!(scene.server.get(service).is_none());
+    // Corrected, it gets everything. One that has its objects keeps them whatever becomes of its overlay.
+    let set = |replicas: &str| {
+        let overlay = json!({"overlays": {"deployment": {"spec": {replicas: 3}}}});
+        outputs.parameters.set(&parameters, Some(Arc::new(overlay)));
+    };
+    scene.server.accept_all();
+    set("replicas");
+    settle().await;
+    assert_eq!(outputs.deployments.get(&bad), Some(Deployment::Done));
+    let deployment = scene
+        .server
+        .get("/apis/apps/v1/namespaces/infra/deployments/bad-199");
+    assert_eq!(deployment.expect("a Deployment")["spec"]["replicas"], 3);
+    scene.server.refuse("/deployments/bad-", 500);
+    set("replica");
+    scene.server.remove(service);
+    settle().await;
+    assert!(scene.server.get(service).is_some(), "it is recreated");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_failure_that_lasts_is_reported_and_a_short_one_is_not() {
     let scene = Scene::begin().await;
