@@ -146,7 +146,8 @@ budgets! {
     /// Host names that a Gateway closes, each at each of its listeners.
     GatewayClosedHosts = Definition {
         name: "gateway_closed_hosts",
-        counts: "host names of refused routes that a Gateway has no room to close one by one, at each of its listeners",
+        counts: "host names of refused routes and listeners that a Gateway has no room to close one by one, at each of \
+                 its listeners",
         unit: Unit::Count,
         default: 16_384,
         cap: 16_384,

@@ -9,7 +9,7 @@ use translate::{Delta, Event, Object, Options, Translator};
 use xds::model::{Hostname, PathMatch, Resource, Route};
 
 use super::{apply, metadata, share, used};
-use crate::support::{GATEWAY_API, Refused, admitted, gateway};
+use crate::support::{GATEWAY_API, Refused, admitted, gateway, listener_set};
 
 /// The rule for `/admin` had no room, and the older one for `/` of the same host got its requests.
 #[test]
@@ -143,6 +143,47 @@ fn many_closed_host_names_are_sent_in_rules_of_bounded_size() {
         .map(|(_, rule)| rule.attachments[0].hostnames.len())
         .collect();
     assert_eq!(hosts, [0, 1_024, 477]);
+}
+
+/// A refused listener keeps its host name, up to a number of them. Beyond that, its requests went to a wider
+/// listener, without the policies of its own ListenerSet.
+#[test]
+fn refused_listeners_without_room_close_their_host_names_at_wider_ones() {
+    let mut translator = Translator::new(Options {
+        budgets: Limits::default().with(Budget::SetListeners, 1),
+        ..Options::cluster()
+    });
+    let mut objects = vec![gateway(1)];
+    // One is served, and one keeps its host name.
+    objects.extend((0..4).map(listener_set));
+    objects.push(route("app", 1, "other.example.com", "/"));
+    objects.push(route("app", 2, "host.set-3.example.com", "/"));
+    objects.push(route("app", 3, "host.set-1.example.com", "/"));
+    objects.push(route("quiet", 4, "quiet.set-3.example.com", "/"));
+    let delta = apply(&mut translator, objects);
+    let closing = sent(&delta, true);
+    let expected = ["app/closed:hosts/0", "app/r-02/0"];
+    assert_eq!(closing.keys().copied().collect::<Vec<_>>(), expected);
+    let attachment = &closing["app/closed:hosts/0"].attachments[0];
+    let listener = attachment.listener.as_str();
+    assert_eq!(listener, "Gateway/infra/edge/listener-00");
+    let hosts: Vec<&str> = attachment.hostnames.iter().map(Hostname::as_str).collect();
+    assert_eq!(hosts, ["*.set-2.example.com", "*.set-3.example.com"]);
+    let open = sent(&delta, false);
+    let expected = ["app/r-01/0", "app/r-03/0", "quiet/r-04/0"];
+    assert_eq!(open.keys().copied().collect::<Vec<_>>(), expected);
+    let of_hosts = share(&mut translator, Budget::GatewayClosedHosts);
+    assert_eq!(of_hosts, Some(2.0 / 16_384.0));
+    // The next one keeps its host name instead.
+    let gone = vec![Event::Delete(listener_set(1).object_ref())];
+    let delta = translator.apply(gone, Timestamp::UNIX_EPOCH);
+    let closing = sent(&delta, true);
+    let attachment = &closing["app/closed:hosts/0"].attachments[0];
+    assert_eq!(attachment.hostnames.len(), 1);
+    let last = vec![Event::Delete(listener_set(3).object_ref())];
+    let delta = translator.apply(last, Timestamp::UNIX_EPOCH);
+    assert!(sent(&delta, false).contains_key("app/r-02/0"));
+    assert_eq!(share(&mut translator, Budget::GatewayClosedHosts), None);
 }
 
 /// A Gateway with room for five rules, and for one that closes a route.

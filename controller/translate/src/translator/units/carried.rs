@@ -8,7 +8,9 @@ use xds::model::{
     ListenerProtocol, ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, Resource, Transport,
 };
 
+use super::closed_hosts::{Place, wider};
 use super::gateway::{JoinedListeners, socket};
+use super::{ClosedHostsUnit, RouteKind};
 use crate::api::{self, Resource as _};
 use crate::owner::Owner;
 use crate::problem::Problem;
@@ -39,6 +41,9 @@ pub(crate) struct CarriedGateway {
     users: BTreeSet<(Destination, ObjectName)>,
     /// Why listeners have no socket: by object, and by index of the listener in it.
     unusable: HashMap<Owner, BTreeMap<usize, Problem>>,
+    /// The host names of refused listeners for which there is no room, at the wider listeners that would get
+    /// their requests, by namespace.
+    left_open: BTreeMap<Arc<str>, BTreeSet<Place>>,
 }
 
 impl CarriedGateway {
@@ -63,6 +68,7 @@ impl Unit for CarriedUnit {
             sets: BTreeSet::new(),
             users: BTreeSet::new(),
             unusable: HashMap::new(),
+            left_open: BTreeMap::new(),
         };
         let mut resources = Vec::new();
         for owner in &joined.owners {
@@ -73,7 +79,7 @@ impl Unit for CarriedUnit {
                 &mut resources,
             );
         }
-        self.keep_host_names(reader, properties, joined, &mut resources);
+        carried.left_open = self.keep_host_names(reader, properties, joined, &mut resources);
         if carried.is_carried()
             && let Some(Ok(certificate)) = &properties.client_certificate
         {
@@ -106,9 +112,13 @@ impl Unit for CarriedUnit {
             sets: BTreeSet::new(),
             users: BTreeSet::new(),
             unusable: HashMap::new(),
+            left_open: BTreeMap::new(),
         };
         let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
         changes.users(old.users.iter(), new.users.iter());
+        if old.left_open != new.left_open {
+            changes.run(ClosedHostsUnit(self.0.clone()));
+        }
         for listener in old.listeners.symmetric_difference(&new.listeners) {
             changes.fact(Fact::CarriedListener(listener.clone()));
         }
@@ -171,16 +181,18 @@ impl CarriedUnit {
     }
 
     /// Lets listeners that are not carried reject their requests, on binds that other listeners
-    /// have. Of those beyond a limit, the oldest do, as many as the limit of listeners again.
+    /// have. Of those beyond a limit, the oldest do, as many as the limit of listeners again. Returns the
+    /// host names of the others, at the listeners that get their requests.
     fn keep_host_names(
         &self,
         reader: &UnitReader<'_>,
         properties: &GatewayProperties,
         joined: &JoinedListeners,
         resources: &mut Vec<Resource>,
-    ) {
+    ) -> BTreeMap<Arc<str>, BTreeSet<Place>> {
         let mut places = Places::of(resources);
         let mut over_limit = 0;
+        let mut left_open: BTreeMap<Arc<str>, BTreeSet<Place>> = BTreeMap::new();
         for owner in &joined.owners {
             let declared = reader.listeners(owner).map(|declared| &*declared.list);
             let conflicts = joined.conflicts.get(owner).map_or(&[][..], |it| &**it);
@@ -190,14 +202,19 @@ impl CarriedUnit {
                     continue;
                 };
                 let cost = u64::from(conflicts.over_limit.is_some());
-                if over_limit + cost <= properties.max_set_listeners
-                    && places.take(self.bind_of(listener, &protocol), &protocol, listener)
-                {
+                let bind = self.bind_of(listener, &protocol);
+                if over_limit + cost > properties.max_set_listeners {
+                    if let Some(place) = places.wider(&bind, &protocol, listener) {
+                        let namespace = Arc::clone(&owner.name().namespace);
+                        left_open.entry(namespace).or_default().insert(place);
+                    }
+                } else if places.take(bind, &protocol, listener) {
                     over_limit += cost;
                     self.emit(properties, listener, (&protocol, &[]), resources);
                 }
             }
         }
+        left_open
     }
 
     fn bind_of(&self, listener: &Listener, protocol: &ListenerProtocol) -> BindKey {
@@ -264,6 +281,8 @@ impl CarriedUnit {
 struct Places {
     families: HashMap<BindKey, Family>,
     hosts: HashSet<(BindKey, Option<Hostname>)>,
+    /// The listeners that serve.
+    serving: HashMap<(BindKey, Option<Hostname>), (ListenerKey, RouteKind)>,
 }
 
 impl Places {
@@ -274,6 +293,18 @@ impl Places {
                 let family = Family::of(&listener.protocol);
                 places.families.insert(listener.bind.clone(), family);
                 let host = (listener.bind.clone(), listener.hostname.clone());
+                let kind = match listener.protocol {
+                    ListenerProtocol::Http | ListenerProtocol::Https(_) => Some(RouteKind::Http),
+                    ListenerProtocol::TlsPassthrough => Some(RouteKind::Tls),
+                    // Its routes are not told apart by host names.
+                    ListenerProtocol::Tls(_) | ListenerProtocol::Tcp | ListenerProtocol::Udp => {
+                        None
+                    }
+                };
+                if let Some(kind) = kind {
+                    let serving = (listener.key.clone(), kind);
+                    places.serving.insert(host.clone(), serving);
+                }
                 places.hosts.insert(host);
             }
         }
@@ -285,6 +316,29 @@ impl Places {
         let shares = self.families.get(&bind) == Some(&Family::of(protocol));
         let host = (bind, listener.offer.hostname.clone());
         shares && self.hosts.insert(host)
+    }
+
+    /// The host name of a listener at the one that gets its requests, if one serves them.
+    fn wider(
+        &self,
+        bind: &BindKey,
+        protocol: &ListenerProtocol,
+        listener: &Listener,
+    ) -> Option<Place> {
+        let host = listener.offer.hostname.as_ref()?;
+        let own = (bind.clone(), Some(host.clone()));
+        if self.families.get(bind) != Some(&Family::of(protocol)) || self.hosts.contains(&own) {
+            return None;
+        }
+        let mut wider = wider(host).map(Some).chain([None]);
+        let (listener, kind) =
+            wider.find_map(|host| self.serving.get(&(bind.clone(), host)).cloned())?;
+        let host = Some(host.clone());
+        Some(Place {
+            kind,
+            listener,
+            host,
+        })
     }
 }
 
@@ -302,6 +356,16 @@ fn client_certificate(gateway: &ObjectName, certificate: &xds::model::Certificat
 }
 
 impl<'a> UnitReader<'a> {
+    /// The host names that refused listeners leave to wider ones, by namespace. [`CarriedUnit`] has
+    /// [`ClosedHostsUnit`] run when they change.
+    pub(super) fn hosts_left_open(
+        &self,
+        gateway: &ObjectName,
+    ) -> impl Iterator<Item = (&'a Arc<str>, &'a BTreeSet<Place>)> {
+        let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()));
+        carried.into_iter().flat_map(|it| &it.left_open)
+    }
+
     /// Whether any listener of a Gateway is carried.
     pub(super) fn is_carried(&self, gateway: &ObjectName) -> bool {
         self.depend_on(Fact::Carried(gateway.clone()));

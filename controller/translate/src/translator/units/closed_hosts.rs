@@ -5,7 +5,8 @@
 //! limits of a Gateway. Without one, its requests would go to wider routes, which may check less. So what is
 //! closed grows: all requests for its host names are rejected, which takes a host name instead of a rule, and
 //! so are those of all routes of its namespace that have one of these host names. If even the host names are
-//! too many, all routes of the namespace are closed at the Gateway.
+//! too many, all routes of the namespace are closed at the Gateway. It is the same for refused listeners, whose
+//! requests a wider listener of the port would get.
 //!
 //! What is closed is never more than an ordinary route of the namespace could take. Routes of others serve on,
 //! even at the same host names: a namespace must not be able to close them by having too many routes itself.
@@ -55,24 +56,47 @@ pub(crate) enum ClosedWith {
 /// A host name at a listener.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
-    kind: RouteKind,
-    listener: ListenerKey,
+    pub(super) kind: RouteKind,
+    pub(super) listener: ListenerKey,
     /// `None` stands for requests for which no host name is named.
-    host: Option<Hostname>,
+    pub(super) host: Option<Hostname>,
 }
 
-/// What the routes of a namespace need that have no closing rules.
+/// What the refused routes and listeners of a namespace need that nothing closes.
 #[derive(Default)]
 struct Wanted {
     places: BTreeSet<Place>,
-    /// When the newest of these routes was created.
-    created: i64,
+    /// Those of listeners, which would have the requests for host names below theirs too.
+    of_listeners: BTreeSet<Place>,
+}
+
+impl Wanted {
+    /// The one that a place of a route of the namespace shares.
+    fn shared(&self, place: &Place) -> Option<&Place> {
+        let same = self.places.get(place);
+        let wider = || {
+            let host = place
+                .host
+                .as_ref()
+                .filter(|_| !self.of_listeners.is_empty());
+            let mut wider = host.into_iter().flat_map(wider);
+            wider.find_map(|host| {
+                self.of_listeners.get(&Place {
+                    host: Some(host),
+                    ..place.clone()
+                })
+            })
+        };
+        same.or_else(wider)
+    }
 }
 
 impl Unit for ClosedHostsUnit {
     type Output = ClosedHosts;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<ClosedHosts> {
+        // Without routes, nothing is open.
+        reader.claims.views.at(&self.0)?;
         let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
         for name in reader.routes_without_closing_rule(&self.0) {
             let Some(route) = reader.route(name) else {
@@ -83,9 +107,13 @@ impl Unit for ClosedHostsUnit {
             let mut carried = carried.peekable();
             if carried.peek().is_some() {
                 let of_namespace = wanted.entry(&name.name.namespace).or_default();
-                of_namespace.created = of_namespace.created.max(route.created);
                 of_namespace.places.extend(carried);
             }
+        }
+        for (namespace, places) in reader.hosts_left_open(&self.0) {
+            let of_namespace = wanted.entry(&**namespace).or_default();
+            of_namespace.places.extend(places.iter().cloned());
+            of_namespace.of_listeners.extend(places.iter().cloned());
         }
         if wanted.is_empty() {
             return None;
@@ -197,7 +225,7 @@ impl ClosedHostsUnit {
             let route = Arc::new(Route {
                 key: RouteKey::new(kind.as_str(), &object, number, &self.0),
                 attachments: attachment.into(),
-                created: wanted.created,
+                created: NEWEST,
                 rule: rejecting(kind),
             });
             Some((route.into(), Arc::clone(&gateways)))
@@ -225,7 +253,7 @@ impl ClosedHostsUnit {
                 Some(ClosedWith::Namespace)
             } else {
                 let mut places = self.places(name.kind, route);
-                let place = places.find(|it| of_namespace.places.contains(it));
+                let place = places.find_map(|it| of_namespace.shared(&it).cloned());
                 place.map(ClosedWith::Host)
             };
             if let Some(with) = with {
@@ -234,6 +262,13 @@ impl ClosedHostsUnit {
         }
         closed
     }
+}
+
+/// The wildcards above a host name, from the nearest one.
+pub(super) fn wider(host: &Hostname) -> impl Iterator<Item = Hostname> {
+    let name = host.wildcard_suffix().unwrap_or(host.as_str());
+    let dots = name.match_indices('.');
+    dots.filter_map(|(at, _)| Hostname::parse(&format!("*{}", &name[at..])).ok())
 }
 
 /// What rejects all requests, connections or datagrams.
@@ -273,9 +308,9 @@ impl UnitReader<'_> {
             ClosedWith::Namespace => "the requests of all routes of this namespace".to_owned(),
         };
         let message = format!(
-            "Gateway {gateway} refuses so many routes of this namespace that it has no room to reject their \
-             requests one by one, so it rejects {what} with status 500, which keeps them from less protected \
-             routes. Remove routes, or use another Gateway"
+            "Gateway {gateway} refuses so many routes or listeners of this namespace that it has no room to reject \
+             their requests one by one, so it rejects {what} with status 500, which keeps them from less protected \
+             routes. Remove some, or use another Gateway"
         );
         Some(Problem::new(Reason::GatewayFull, "", message))
     }
@@ -284,5 +319,8 @@ impl UnitReader<'_> {
 const LIMIT: Budget = Budget::GatewayClosedHosts;
 /// Stands for the name of a route object, in the keys of the rules for host names: no object has such a name.
 const NAME: &str = "closed:hosts";
+/// The creation time of what closes host names, the end of the year 9999: it gives way to routes of other
+/// namespaces that match as much.
+const NEWEST: i64 = 253_402_300_799;
 /// Most host names of a rule: 1024, which are at most 256 KiB.
 const HOSTS_OF_A_RULE: usize = 1024;
