@@ -232,6 +232,8 @@ blocks! {
         connections: Gauge,
         /// Connections closed because their client had as many as it may have.
         client_limit_refusals: Counter,
+        /// Connections closed when they were accepted, by why their client's address is refused.
+        network_refusals: ByCause<Outside>,
         /// Open streams of HTTP/2 connections.
         streams: Gauge,
     }

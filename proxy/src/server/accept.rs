@@ -20,6 +20,7 @@ use crate::limits::{
 };
 use crate::machine::driver::WaitMode;
 use crate::machine::sockets::{self, Listening};
+use crate::names::Interned;
 use crate::net::{self, Stream};
 use crate::shard::Shard;
 use crate::shard::fence::fenced;
@@ -174,17 +175,19 @@ impl Acceptor {
 /// Whether the networks that the Gateway enforces accept a client. If not, its connection is closed at once.
 fn accepts(shard: &Shard, bind: u32, client: SocketAddr) -> bool {
     let snapshot = shard.config.load();
-    let Some(bind) = snapshot.bind(bind) else {
+    let Some(settings) = snapshot.bind(bind) else {
         return true;
     };
-    let Some(networks) = &bind.networks else {
+    let Some(networks) = &settings.networks else {
         return true;
     };
     // Those that are accepted count with their requests.
     let result = networks.lists.check(client.ip());
     if let Err(outside) = result {
         shard.counters.networks.count(result);
-        let (port, why) = (bind.address.port(), outside.reason());
+        let of_bind = shard.counters.binds.of(Interned::bind(bind));
+        of_bind.network_refusals.count(outside);
+        let (port, why) = (settings.address.port(), outside.reason());
         let policy = &*networks.policy;
         tracing::debug!(client = %client.ip(), port, policy, why, "refused a connection by its address");
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::admin_trace::{events, message, watches};
 use super::jwt::{asks, bearer, claims, policy};
-use super::metrics::waits_for_count;
+use super::metrics::{waits_for_count, waits_for_sum};
 use crate::support::{
     Client, Driver, Gateway, GatewayBuilder, Origin, Reply, Signer, TIMEOUT, echo_peer, gateway,
     on_both_drivers, on_every_pair, origin,
@@ -117,6 +117,10 @@ on_both_drivers! {
         let gateway = with(&overrides(ELSEWHERE));
         assert!(is_closed(TcpStream::connect(gateway.address()).expect("accepted")));
         waits_for_count(&gateway, "gateway_network_results_total", "allowed_by_no_network", 1.0);
+        let bind = format!("bind=\"tcp/{}/default/gw\"", gateway.ports()[0]);
+        let labels = ["gateway=\"default/gw\"", &bind, "reason=\"allowed_by_no_network\""];
+        waits_for_sum(&gateway, "gateway_connections_refused_by_network_total", &labels, 1.0);
+        waits_for_sum(&gateway, "gateway_connections_refused_by_network_total", &[], 1.0);
         // Where somebody else may speak for the client, its requests are refused, those without a route too.
         for trust in [HOP, "trustedSources: [127.0.0.0/8]"] {
             let gateway = with(&format!("{}\n  {trust}", overrides(ELSEWHERE)));

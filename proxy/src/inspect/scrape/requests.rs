@@ -83,6 +83,15 @@ impl Scrape<'_> {
         binds.counter(out, "connections_over_client_limit", help, |it| {
             it.client_limit_refusals.value()
         });
+        let help = "Client connections closed when they were accepted, since networks that the Gateway enforces \
+            refuse their address, by reason.";
+        let mut family = out.counter("connections_refused_by_network", help);
+        for (id, labels) in &binds.ids {
+            for outside in Outside::ALL {
+                let count = binds.sum(*id, |it| it.network_refusals.of(*outside));
+                family.number(&labels.with("reason", outside.reason()), count);
+            }
+        }
         let help = "Streams open on HTTP/2 connections of clients.";
         binds.gauge(out, "active_streams", help, |it| it.streams.value());
         let listeners = Table {
