@@ -16,7 +16,7 @@ use crate::shard::deadline::{Deadline, Expiry};
 use crate::shard::tasks::TaskState;
 use crate::trace::Tracer;
 use crate::upstream::Upstreams;
-use crate::upstream::connect::{ConnectionRequirements, open};
+use crate::upstream::connect::{ConnectTime, ConnectionRequirements, open};
 use crate::upstream::health::{EndpointUse, Outcome};
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::Replay;
@@ -201,23 +201,19 @@ impl<'a> Attempt<'a> {
         trace: Option<&Tracer>,
     ) -> Result<Box<Connection>, Failure> {
         let allowed = self.destination.backend.limits.connect_timeout;
-        let timeout = self.limited(allowed);
         let requirements = ConnectionRequirements {
-            is_hurried: requirements.is_hurried && timeout != allowed,
+            is_hurried: requirements.is_hurried && self.limited(allowed) != allowed,
             ..requirements
+        };
+        let time = ConnectTime {
+            each: allowed,
+            until: self.until,
         };
         let requirements = (self.protocol(), requirements);
         let (shard, begun) = (&self.upstreams.shard, Instant::now());
         shard.set_task_state(TaskState::Connecting);
         let cluster = self.destination.cluster;
-        let opened = open(
-            self.upstreams,
-            cluster,
-            self.endpoint,
-            requirements,
-            timeout,
-        )
-        .await;
+        let opened = open(self.upstreams, cluster, self.endpoint, requirements, time).await;
         shard.set_task_state(TaskState::Forwarding);
         let took = begun.elapsed();
         let route = shard.counters.routes.of(self.matched.rule_id);

@@ -9,7 +9,7 @@ use crate::exchange::choice::{choose, draw};
 use crate::exchange::{Client, Proxy};
 use crate::failure::Failure;
 use crate::upstream::attempts::Attempts;
-use crate::upstream::connect::{ConnectionRequirements, connect};
+use crate::upstream::connect::{ConnectTime, ConnectionRequirements, connect};
 use crate::upstream::health::{EndpointUse, Outcome};
 use crate::upstream::pool::Connection;
 use crate::upstream::retry::{AttemptOutcome, Replay};
@@ -38,6 +38,10 @@ pub(super) async fn reach(
         fresh: true,
         ..ConnectionRequirements::default()
     };
+    let time = ConnectTime {
+        each: backend.connect_timeout,
+        until: None,
+    };
     let mut tries = Attempts::begin(&upstreams.endpoints, cluster, None);
     let mut tried = Vec::new();
     loop {
@@ -45,14 +49,7 @@ pub(super) async fn reach(
         let trace = record.trace.as_deref_mut();
         let (endpoint, endpoint_use) = choose(upstreams, cluster, None, &mut tried, trace, begun)?;
         record.endpoint = Some(endpoint.name.clone());
-        let connected = connect(
-            upstreams,
-            cluster,
-            endpoint,
-            requirements.clone(),
-            backend.connect_timeout,
-        )
-        .await;
+        let connected = connect(upstreams, cluster, endpoint, requirements.clone(), time).await;
         let now = Instant::now();
         let took = now.saturating_duration_since(begun);
         // The rule is held, so the id still belongs to it.

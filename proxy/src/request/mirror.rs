@@ -28,7 +28,7 @@ use crate::shard::deadline::Expiry;
 use crate::shard::fence::fenced;
 use crate::shard::tasks::Purpose;
 use crate::upstream::Upstreams;
-use crate::upstream::connect::{ConnectionRequirements, open};
+use crate::upstream::connect::{ConnectTime, ConnectionRequirements, open};
 use crate::upstream::picker::DESTINATION;
 use crate::upstream::pool::Connection;
 
@@ -149,13 +149,11 @@ async fn carry(
             ..ConnectionRequirements::default()
         };
         let requirements = (protocol, requirements);
-        let opened = open(
-            upstreams,
-            cluster,
-            endpoint,
-            requirements,
-            limits.connect_timeout,
-        );
+        let time = ConnectTime {
+            each: limits.connect_timeout,
+            until: None,
+        };
+        let opened = open(upstreams, cluster, endpoint, requirements, time);
         opened.await.ok()?
     };
     match (connection.stream.as_h2(), head) {

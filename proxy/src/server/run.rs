@@ -101,6 +101,7 @@ async fn housekeeping(server: Rc<Server>) {
     let shard = server.shard();
     let mut due = Instant::now();
     let (mut since_sweep, mut since_trim) = (0, 0);
+    let mut configured = 0;
     loop {
         due += WHEEL_TICK;
         monoio::time::sleep_until(due.into()).await;
@@ -111,6 +112,11 @@ async fn housekeeping(server: Rc<Server>) {
         let tick = shard.advance(now);
         // This reads the configuration, so that idle shards release old ones too.
         shard.shed_connections(lag);
+        let snapshot = shard.config.load();
+        if std::mem::replace(&mut configured, snapshot.version) != snapshot.version {
+            server.proxy().upstreams.change_limits(&snapshot);
+        }
+        drop(snapshot);
         let pressure = shard.window_pressure();
         server.proxy().upstreams.http2_memory.set_pressure(pressure);
         shard.end_surplus_waits();

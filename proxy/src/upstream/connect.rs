@@ -21,7 +21,33 @@ use super::endpoint_limit::{EndpointGrant, EndpointPermit};
 use super::pool::{Connection, Pool};
 use super::{Upstreams, h2};
 
-/// A connection to an endpoint for one exchange in a protocol, within `timeout`. Over HTTP/2 it is a
+/// The time that a request has to get a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConnectTime {
+    /// For the wait at a connection limit, and after it again for connecting: the wait says nothing about how
+    /// far the endpoint is.
+    pub(crate) each: Option<Duration>,
+    /// When both must have ended: the deadline of the request.
+    pub(crate) until: Option<Instant>,
+}
+
+impl ConnectTime {
+    /// When a step that begins now must have ended.
+    fn end(self) -> Option<Instant> {
+        let end = self.each.map(|each| Instant::now() + each);
+        match (end, self.until) {
+            (Some(end), Some(until)) => Some(end.min(until)),
+            (end, until) => end.or(until),
+        }
+    }
+
+    /// What a step that begins now may take.
+    pub(super) fn left(self) -> Option<Duration> {
+        left(self.end())
+    }
+}
+
+/// A connection to an endpoint for one exchange in a protocol, within `time`. Over HTTP/2 it is a
 /// stream of any connection.
 ///
 /// # Errors
@@ -32,7 +58,7 @@ pub(crate) async fn open(
     cluster: &Cluster,
     endpoint: &Endpoint,
     (protocol, requirements): (Protocol, ConnectionRequirements),
-    timeout: Option<Duration>,
+    time: ConnectTime,
 ) -> Result<Box<Connection>, Failure> {
     match protocol {
         Protocol::Http1 => {
@@ -40,7 +66,7 @@ pub(crate) async fn open(
                 speaks: Some(Alpn::Http11),
                 ..requirements
             };
-            connect(upstreams, cluster, endpoint, requirements, timeout).await
+            connect(upstreams, cluster, endpoint, requirements, time).await
         }
         Protocol::Http2 => {
             let client = requirements.proxied.as_deref();
@@ -48,14 +74,7 @@ pub(crate) async fn open(
                 return Ok(stream);
             }
             // Waiting for a stream takes a larger future, and is rare.
-            Box::pin(h2::open(
-                upstreams,
-                cluster,
-                endpoint,
-                requirements,
-                timeout,
-            ))
-            .await
+            Box::pin(h2::open(upstreams, cluster, endpoint, requirements, time)).await
         }
     }
 }
@@ -90,8 +109,8 @@ impl ConnectionRequirements {
     }
 }
 
-/// Connects to an endpoint within `timeout`. At the service's connection limit, waits for one to
-/// become free, which may be a used one.
+/// Connects to an endpoint within `time`. At a connection limit, waits for one to become free, which may be a
+/// used one.
 ///
 /// # Errors
 ///
@@ -101,25 +120,26 @@ pub(crate) async fn connect(
     cluster: &Cluster,
     endpoint: &Endpoint,
     requirements: ConnectionRequirements,
-    timeout: Option<Duration>,
+    time: ConnectTime,
 ) -> Result<Box<Connection>, Failure> {
     if matches!(cluster.protection, Protection::Unusable) {
         return Err(FailureKind::UpstreamTlsUnset.into());
     }
     let shard = &upstreams.shard;
-    let until = timeout.map(|timeout| Instant::now() + timeout);
-    let counted = match enter(upstreams, cluster, endpoint) {
-        Some(counted) => counted,
+    let counted = if let Some(counted) = enter(upstreams, cluster, endpoint) {
+        counted
+    } else {
+        let until = time.end();
         // Waiting is rare, and other requests should have a small future.
-        None => match Box::pin(wait(upstreams, cluster, endpoint, &requirements, until)).await? {
+        match Box::pin(wait(upstreams, cluster, endpoint, &requirements, until)).await? {
             Reserved::Slot(counted) => counted,
             Reserved::Connection(used) => return Ok(used),
-        },
+        }
     };
-    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    let until = time.end();
     let counters = shard.counters.endpoints.of(endpoint.id);
     // A pending connect may be dropped: its operation holds no buffer and no bytes.
-    let mut stream = match within(left, dial(&endpoint.address)).await {
+    let mut stream = match within(left(until), dial(&endpoint.address)).await {
         Some(Ok(stream)) => stream,
         failed => {
             counters.failed_connects.increment();
@@ -181,8 +201,7 @@ async fn secure(
     until: Option<Instant>,
 ) -> Result<(), Failure> {
     let deadline = Deadline::new(shard, stream.fd());
-    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-    deadline.arm(left, Expiry::Disconnect);
+    deadline.arm(left(until), Expiry::Disconnect);
     // Bytes from the peer before our first ones wait in the session.
     let (nothing, mut early) = (Buffer::default(), Buffer::default());
     let done = stream
@@ -300,20 +319,21 @@ async fn wait(
     requirements: &ConnectionRequirements,
     until: Option<Instant>,
 ) -> Result<Reserved, Failure> {
-    let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
     loop {
         let (service, of_endpoint) = if upstreams.is_full(cluster, endpoint.id) {
-            match wait_for_endpoint(upstreams, cluster, endpoint, left()).await? {
+            match wait_for_endpoint(upstreams, cluster, endpoint, left(until)).await? {
                 EndpointGrant::Permit(permit) => (enter_service(upstreams, cluster), Some(permit)),
                 EndpointGrant::Connection(used) => return requirements.reserve(used),
             }
         } else {
             let service = match enter_service(upstreams, cluster) {
                 Some(slot) => slot,
-                None => match wait_for_service(&upstreams.pool, cluster, endpoint, left()).await? {
-                    Grant::Slot(slot) => slot,
-                    Grant::Connection(used) => return requirements.reserve(used),
-                },
+                None => {
+                    match wait_for_service(&upstreams.pool, cluster, endpoint, left(until)).await? {
+                        Grant::Slot(slot) => slot,
+                        Grant::Connection(used) => return requirements.reserve(used),
+                    }
+                }
             };
             (Some(service), enter_endpoint(upstreams, cluster, endpoint))
         };
@@ -330,13 +350,11 @@ async fn wait_for_endpoint(
     endpoint: &Endpoint,
     timeout: Option<Duration>,
 ) -> Result<EndpointGrant, Failure> {
-    let max = cluster.endpoint_connections.unwrap_or(u32::MAX);
-    let pending = cluster.endpoint_pending_per_shard.get();
-    let queued = upstreams.endpoint_limits.queue(endpoint.id, pending);
+    let queued = upstreams.endpoint_limits.queue(endpoint.id, cluster);
     let queued = queued.ok_or(FailureKind::UpstreamFull)?;
     // One of this shard that the request cannot use, such as one of another protocol.
     upstreams.free_endpoint(endpoint.id);
-    let granted = within(timeout, queued.granted(max)).await;
+    let granted = within(timeout, queued.granted()).await;
     granted.ok_or_else(|| FailureKind::UpstreamFull.into())
 }
 
@@ -352,6 +370,11 @@ async fn wait_for_service(
         .ok_or(FailureKind::UpstreamFull)?;
     let granted = within(timeout, waiting).await;
     granted.ok_or_else(|| FailureKind::UpstreamFull.into())
+}
+
+/// The time until then, if it is limited.
+pub(super) fn left(until: Option<Instant>) -> Option<Duration> {
+    until.map(|until| until.saturating_duration_since(Instant::now()))
 }
 
 /// The result of a future, unless it times out.

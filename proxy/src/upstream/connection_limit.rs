@@ -86,6 +86,17 @@ impl ConnectionLimit {
         Some(async move { poll_fn(|context| place.poll(context.waker())).await })
     }
 
+    /// Applies the limit of a new configuration: what it has more goes to the requests that wait.
+    pub(super) fn change(self: &Rc<Self>, max: u32) {
+        self.max.set(max);
+        while self.open.get() < max
+            && let Some(waiter) = self.next()
+        {
+            self.open.set(self.open.get() + 1);
+            waiter.grant(Grant::Slot(ConnectionSlot::new(self)));
+        }
+    }
+
     /// Its counts, except idle connections.
     pub(super) fn connections(&self) -> Connections {
         Connections {
@@ -269,5 +280,18 @@ mod tests {
         assert!(has_place(&mut waiting).is_none());
         drop(second);
         assert!(has_place(&mut waiting).is_some());
+    }
+
+    #[test]
+    fn a_raised_limit_goes_to_those_that_wait() {
+        let limit = Rc::<ConnectionLimit>::default();
+        let _first = limit.enter(1).expect("a slot");
+        let mut waiting = [wait(&limit), wait(&limit), wait(&limit)];
+        for it in &mut waiting {
+            assert!(has_place(it).is_none());
+        }
+        limit.change(3);
+        let slots = waiting.each_mut().map(has_place);
+        assert_eq!(slots.map(|slot| slot.is_some()), [true, true, false]);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A shard that frees a connection tells the shards whose requests wait, itself last, and each lets its
 //! longest-waiting request try again. A shard whose request waits asks the others to close an idle connection.
+//! Requests that wait learn of a limit that was raised meanwhile from the shard, once it has the configuration.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -14,6 +15,7 @@ use std::task::{Context, Poll, Waker};
 use rand::RngExt;
 
 use super::pool::Connection;
+use crate::config::{Cluster, Snapshot};
 use crate::names::Interned;
 use crate::shard::Shard;
 use crate::shard::endpoint_counts::EndpointCounts;
@@ -26,9 +28,18 @@ pub(crate) struct EndpointLimits {
     counts: Arc<EndpointCounts>,
     peers: Arc<Peers>,
     shard: u16,
-    queues: RefCell<HashMap<Interned, VecDeque<Rc<Waiter>>>>,
+    queues: RefCell<HashMap<Interned, Queue>>,
     /// What the shard has counted, to be given back if it panics.
     held: RefCell<HashMap<Interned, Held>>,
+}
+
+/// The requests of a shard that wait for a connection to an endpoint, in order.
+struct Queue {
+    /// The service of the endpoint.
+    cluster: Interned,
+    /// Connections that the endpoint may have, by the latest configuration that is known.
+    max: u32,
+    waiters: VecDeque<Rc<Waiter>>,
 }
 
 /// What a shard has counted for an endpoint.
@@ -117,21 +128,27 @@ impl EndpointLimits {
         open.count(open.endpoint(endpoint)) >= max || self.queued(endpoint) > 0
     }
 
-    /// Queues a request; `None` if `max` requests of the shard wait already.
+    /// Queues a request for an endpoint of a service; `None` if as many requests of the shard wait already as
+    /// may.
     pub(super) fn queue(
         self: &Rc<Self>,
         endpoint: Interned,
-        max: u32,
+        cluster: &Cluster,
     ) -> Option<QueuedForEndpoint> {
         let waiter = Rc::new(Waiter::default());
         let is_first = {
             let mut queues = self.queues.borrow_mut();
-            let queue = queues.entry(endpoint).or_default();
-            if queue.len() >= max as usize {
+            let queue = queues.entry(endpoint).or_insert_with(|| Queue {
+                cluster: cluster.id,
+                max: max_connections(cluster),
+                waiters: VecDeque::new(),
+            });
+            let waiters = &mut queue.waiters;
+            if waiters.len() >= cluster.endpoint_pending_per_shard.get() as usize {
                 return None;
             }
-            queue.push_back(Rc::clone(&waiter));
-            queue.len() == 1
+            waiters.push_back(Rc::clone(&waiter));
+            waiters.len() == 1
         };
         let waiting = &self.counts.waiting;
         let entry = waiting.enter(waiting.endpoint(endpoint), u32::MAX);
@@ -215,21 +232,53 @@ impl EndpointLimits {
     /// Lets the longest-waiting request of the shard that has not been woken look again.
     pub(crate) fn wake(&self, endpoint: Interned) {
         let queues = self.queues.borrow();
-        let mut queue = queues.get(&endpoint).into_iter().flatten();
-        if let Some(waiter) = queue.find(|waiter| !waiter.is_woken.get()) {
+        let mut waiters = queues.get(&endpoint).into_iter().flat_map(|it| &it.waiters);
+        if let Some(waiter) = waiters.find(|waiter| !waiter.is_woken.get()) {
             waiter.is_woken.set(true);
             waiter.wake();
         }
     }
 
+    /// Applies the limits of a new configuration to the requests that wait. One that gets a connection lets the
+    /// next one look.
+    pub(super) fn change(&self, snapshot: &Snapshot) {
+        let mut raised = Vec::new();
+        {
+            let mut queues = self.queues.borrow_mut();
+            if queues.is_empty() {
+                return;
+            }
+            for cluster in snapshot.all_clusters() {
+                let of_cluster = queues.iter_mut().filter(|(endpoint, queue)| {
+                    queue.cluster == cluster.id && cluster.endpoint(**endpoint).is_some()
+                });
+                for (endpoint, queue) in of_cluster {
+                    let before = std::mem::replace(&mut queue.max, max_connections(cluster));
+                    if queue.max > before {
+                        raised.push(*endpoint);
+                    }
+                }
+            }
+        }
+        for endpoint in raised {
+            self.wake(endpoint);
+        }
+    }
+
     /// Removes the longest-waiting request of the shard from the queue.
     fn next(&self, endpoint: Interned) -> Option<Rc<Waiter>> {
-        self.queues.borrow_mut().get_mut(&endpoint)?.pop_front()
+        let mut queues = self.queues.borrow_mut();
+        queues.get_mut(&endpoint)?.waiters.pop_front()
     }
 
     fn queued(&self, endpoint: Interned) -> usize {
-        self.queues.borrow().get(&endpoint).map_or(0, VecDeque::len)
+        let queues = self.queues.borrow();
+        queues.get(&endpoint).map_or(0, |queue| queue.waiters.len())
     }
+}
+
+fn max_connections(cluster: &Cluster) -> u32 {
+    cluster.endpoint_connections.unwrap_or(u32::MAX)
 }
 
 impl EndpointSlot {
@@ -283,29 +332,34 @@ impl Waiter {
 }
 
 impl QueuedForEndpoint {
-    /// Waits until there are fewer than `max` connections, or one is handed over.
-    pub(super) async fn granted(self, max: u32) -> EndpointGrant {
-        poll_fn(|context| self.poll(max, context)).await
+    /// Waits until there are fewer connections than there may be, or one is handed over.
+    pub(super) async fn granted(self) -> EndpointGrant {
+        poll_fn(|context| self.poll(context)).await
     }
 
-    fn poll(&self, max: u32, context: &Context<'_>) -> Poll<EndpointGrant> {
+    fn poll(&self, context: &Context<'_>) -> Poll<EndpointGrant> {
         if let Some(connection) = self.waiter.granted.take() {
             return Poll::Ready(EndpointGrant::Connection(connection));
         }
         self.waiter.waker.replace(Some(context.waker().clone()));
         // The others are woken when it is their turn.
-        let may_look = self.waiter.is_woken.replace(false) || self.is_first();
-        let permit = may_look.then(|| self.limits.take(self.endpoint, max));
-        match permit.flatten() {
+        let is_woken = self.waiter.is_woken.replace(false);
+        let permit = self
+            .turn(is_woken)
+            .and_then(|max| self.limits.take(self.endpoint, max));
+        match permit {
             Some(permit) => Poll::Ready(EndpointGrant::Permit(permit)),
             None => Poll::Pending,
         }
     }
 
-    fn is_first(&self) -> bool {
+    /// The connections that the endpoint may have, if it is this request's turn to look.
+    fn turn(&self, is_woken: bool) -> Option<u32> {
         let queues = self.limits.queues.borrow();
-        let first = queues.get(&self.endpoint).and_then(VecDeque::front);
-        first.is_some_and(|first| Rc::ptr_eq(first, &self.waiter))
+        let queue = queues.get(&self.endpoint)?;
+        let first = queue.waiters.front();
+        let is_first = first.is_some_and(|first| Rc::ptr_eq(first, &self.waiter));
+        (is_woken || is_first).then_some(queue.max)
     }
 }
 
@@ -320,8 +374,8 @@ impl Drop for QueuedForEndpoint {
         {
             let mut queues = limits.queues.borrow_mut();
             if let Some(queue) = queues.get_mut(endpoint) {
-                queue.retain(|queued| !Rc::ptr_eq(queued, waiter));
-                if queue.is_empty() {
+                queue.waiters.retain(|queued| !Rc::ptr_eq(queued, waiter));
+                if queue.waiters.is_empty() {
                     queues.remove(endpoint);
                 }
             }

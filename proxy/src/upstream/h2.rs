@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use xds::model::Alpn;
 
@@ -29,7 +29,7 @@ mod time_budget;
 
 use self::time_budget::{OutOfTime, TimeBudget};
 use super::Upstreams;
-use super::connect::{ConnectionRequirements, connect, within};
+use super::connect::{ConnectTime, ConnectionRequirements, connect, left, within};
 use super::connection_limit::ConnectionLimit;
 use super::endpoint_limit::EndpointLimits;
 use super::pool::Connection;
@@ -158,7 +158,8 @@ pub(super) fn open_at_once(
     }
 }
 
-/// A stream of a connection to an endpoint, within `timeout`.
+/// A stream of a connection to an endpoint, within `time`. Requests that wait for a connection that another one
+/// opens have no more than the time to connect.
 ///
 /// # Errors
 ///
@@ -168,10 +169,10 @@ pub(super) async fn open(
     cluster: &Cluster,
     endpoint: &Endpoint,
     requirements: ConnectionRequirements,
-    timeout: Option<Duration>,
+    time: ConnectTime,
 ) -> Result<Box<Connection>, Failure> {
+    let timeout = time.left();
     let until = timeout.map(|timeout| Instant::now() + timeout);
-    let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
     let mut budget = timeout.map(|allowed| TimeBudget {
         allowed,
         left: allowed,
@@ -181,11 +182,16 @@ pub(super) async fn open(
         let connection = if let Some(connection) = find(upstreams, cluster, endpoint, client) {
             connection
         } else {
-            dial(upstreams, cluster, endpoint, &requirements, budget).await?
+            let to = (cluster, endpoint);
+            dial(upstreams, to, &requirements, (budget, time.until)).await?
         };
-        let opened = within(left(), poll_fn(|context| connection.poll_open(context))).await;
+        let opened = within(
+            left(until),
+            poll_fn(|context| connection.poll_open(context)),
+        )
+        .await;
         budget = budget
-            .zip(left())
+            .zip(left(until))
             .map(|(own, left)| TimeBudget { left, ..own });
         let session = match opened.unwrap_or(Opening::Failed(FailureKind::ConnectTimeout)) {
             Opening::Open(session) => session,
@@ -229,13 +235,13 @@ fn find(
     })
 }
 
-/// Opens another connection within the time that is left; requests that arrive meanwhile wait for it.
+/// Opens another connection within the time that is left, at a connection limit once for waiting and once for
+/// connecting, until the deadline of the request; those that arrive meanwhile wait for it.
 async fn dial(
     upstreams: &Upstreams,
-    cluster: &Cluster,
-    endpoint: &Endpoint,
+    (cluster, endpoint): (&Cluster, &Endpoint),
     requirements: &ConnectionRequirements,
-    budget: Option<TimeBudget>,
+    (budget, deadline): (Option<TimeBudget>, Option<Instant>),
 ) -> Result<Rc<H2Connection>, Failure> {
     let requirements = ConnectionRequirements {
         speaks: Some(Alpn::H2),
@@ -243,8 +249,11 @@ async fn dial(
         fresh: true,
         ..requirements.clone()
     };
-    let left = budget.map(|budget| budget.left);
-    let until = left.map(|left| Instant::now() + left);
+    let time = ConnectTime {
+        each: budget.map(|budget| budget.left),
+        until: deadline,
+    };
+    let until = time.each.map(|each| Instant::now() + each);
     let session = Rc::new(H2Connection {
         client: requirements.proxied.clone(),
         limit: upstreams.pool.limit(cluster.id),
@@ -256,7 +265,7 @@ async fn dial(
     });
     upstreams.sessions.add(endpoint.id, &session);
     let dialing = AbandonedDial(&session);
-    let connection = match connect(upstreams, cluster, endpoint, requirements, left).await {
+    let connection = match connect(upstreams, cluster, endpoint, requirements, time).await {
         Ok(connection) => connection,
         Err(failure) => {
             let is_late = until.is_some_and(|until| Instant::now() >= until);

@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use rand::RngExt;
 
-use crate::config::{Cluster, Protocol};
+use crate::config::{Cluster, Protocol, Snapshot};
 use crate::http2::Memory;
 use crate::limits::{FULL_ENDPOINTS, SEARCHED_ENDPOINTS};
 use crate::names::Interned;
@@ -114,6 +114,12 @@ impl Upstreams {
         let limits = &self.endpoint_limits;
         let is_full = |max| limits.is_full(endpoint, max);
         cluster.endpoint_connections.is_some_and(is_full)
+    }
+
+    /// Lets requests that wait for a connection use what a new configuration allows more.
+    pub(crate) fn change_limits(&self, snapshot: &Snapshot) {
+        self.pool.change_limits(snapshot);
+        self.endpoint_limits.change(snapshot);
     }
 
     /// Closes an idle connection to an endpoint if a request waits for one.

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use admin::shard::Connections;
 
 use crate::channel::Channel;
-use crate::config::Cluster;
+use crate::config::{Cluster, Snapshot};
 use crate::limits::POOL_IDLE_TIMEOUT;
 use crate::names::{Interned, Table};
 use crate::net::{Liveness, Stream};
@@ -173,6 +173,24 @@ impl Pool {
     pub(super) fn limit(&self, service: Interned) -> Rc<ConnectionLimit> {
         let mut connection_limits = self.connection_limits.borrow_mut();
         Rc::clone(connection_limits.find_or_insert(service, Rc::default))
+    }
+
+    /// Applies the connection limits of a new configuration to the requests that wait.
+    pub(super) fn change_limits(&self, snapshot: &Snapshot) {
+        let mut wanted = HashMap::new();
+        for (service, limit) in self.connection_limits.borrow().iter() {
+            if limit.is_wanted() {
+                wanted.insert(service, Rc::clone(limit));
+            }
+        }
+        if wanted.is_empty() {
+            return;
+        }
+        for cluster in snapshot.all_clusters() {
+            if let Some(limit) = wanted.get(&cluster.id) {
+                limit.change(cluster.connections_per_shard.get());
+            }
+        }
     }
 
     /// Closes an idle connection of a service to free its slot: the oldest to one of its current

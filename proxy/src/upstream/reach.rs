@@ -1,9 +1,9 @@
 //! Connects to an endpoint of a cluster for a call or subrequest of the shard itself.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::Upstreams;
-use super::connect::{self, ConnectionRequirements};
+use super::connect::{self, ConnectTime, ConnectionRequirements};
 use super::health::{EndpointUse, Outcome};
 use super::pool::Connection;
 use crate::config::{Cluster, Endpoint, Protocol};
@@ -45,8 +45,7 @@ pub(super) async fn reach<'a>(
         let endpoint = endpoint.ok_or(FailureKind::NoEndpoint)?;
         tried.push(endpoint.id);
         let endpoint_use = states.start(&cluster.set, endpoint.id);
-        let left = until.saturating_duration_since(begun);
-        match connect(upstreams, cluster, endpoint, protocol, left).await {
+        match connect(upstreams, (cluster, endpoint), protocol, (begun, until)).await {
             Ok(connection) => {
                 return Ok(EndpointConnection {
                     upstreams,
@@ -74,10 +73,9 @@ pub(super) async fn reach<'a>(
 
 async fn connect(
     upstreams: &Upstreams,
-    cluster: &Cluster,
-    endpoint: &Endpoint,
+    (cluster, endpoint): (&Cluster, &Endpoint),
     protocol: Protocol,
-    left: Duration,
+    (begun, until): (Instant, Instant),
 ) -> Result<Box<Connection>, Failure> {
     let pooled = match protocol {
         Protocol::Http1 => upstreams.pool.take(endpoint.id, None),
@@ -87,12 +85,15 @@ async fn connect(
         return Ok(connection);
     }
     let requirements = ConnectionRequirements {
-        is_hurried: left < CALL_CONNECT_TIMEOUT,
+        is_hurried: until.saturating_duration_since(begun) < CALL_CONNECT_TIMEOUT,
         ..ConnectionRequirements::default()
     };
     let requirements = (protocol, requirements);
-    let timeout = left.min(CALL_CONNECT_TIMEOUT);
-    connect::open(upstreams, cluster, endpoint, requirements, Some(timeout)).await
+    let time = ConnectTime {
+        each: Some(CALL_CONNECT_TIMEOUT),
+        until: Some(until),
+    };
+    connect::open(upstreams, cluster, endpoint, requirements, time).await
 }
 
 impl EndpointConnection<'_> {

@@ -1,16 +1,35 @@
 //! The connections to one endpoint are limited, over all shards; requests queue for one, for a limited time.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Gate, Reply, gateway, ok, on_both_drivers, origin, out_of_h2};
+use crate::support::pki::authority;
+use crate::support::{
+    Client, ClientCertificates, Gate, Reply, gateway, ok, on_both_drivers, origin, out_of_h2,
+    tcp_peer, tls_origin,
+};
 
 /// Responds once the gate is open.
 fn reply_after_gate(gate: &Gate) -> Reply {
     Reply::at_once()
         .waits_for(gate)
         .sends("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+}
+
+/// Passes bytes on, both ways, until each direction has ended.
+fn relay_to(address: SocketAddr, client: &TcpStream) {
+    let server = TcpStream::connect(address).expect("the origin accepts");
+    thread::scope(|scope| {
+        for (mut from, mut to) in [(client, &server), (&server, client)] {
+            scope.spawn(move || {
+                let _ = io::copy(&mut from, &mut to);
+                let _ = to.shutdown(Shutdown::Write);
+            });
+        }
+    });
 }
 
 /// Ends the other clients of a test if one fails.
@@ -219,6 +238,67 @@ on_both_drivers! {
         for _ in 0..8 {
             gateway.client().gets("/").expects(200);
         }
+    }
+
+    fn a_raised_limit_reaches_requests_that_wait(driver) {
+        let gate = Gate::default();
+        let origin = origin().replies(reply_after_gate(&gate));
+        let with = |limits: &str| gateway(driver).shards(2).routes_to(&origin).limits(limits);
+        let gateway = with("endpointConnections: 1, connectTimeout: 1m").start();
+        let mut clients: Vec<Client> = (0..6).map(|_| gateway.client()).collect();
+        for client in &mut clients {
+            client.gets("/");
+        }
+        origin.waits_for_requests(1);
+        clients[5].expects_silence();
+        assert_eq!(origin.connections(), 1);
+        gateway.reconfigure(&with("endpointConnections: 3, connectTimeout: 1m"));
+        origin.waits_for_requests(3);
+        clients[5].expects_silence();
+        assert_eq!(origin.connections(), 3);
+        // Without a limit.
+        gateway.reconfigure(&with("connectTimeout: 1m"));
+        origin.waits_for_requests(6);
+        gate.open();
+        for client in &mut clients {
+            client.expects(200);
+        }
+    }
+
+    /// The wait for a connection says nothing about how long connecting takes.
+    fn connecting_has_its_own_time_after_the_wait(driver) {
+        const PART: Duration = Duration::from_secs(2);
+        let (finished, reachable) = (Gate::default(), Gate::default());
+        let ca = authority("ca");
+        let certificate = ca.server(&["a.test"]);
+        let reply = Reply::at_once()
+            .waits_for(&finished)
+            .sends("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
+            .closes();
+        let origin = tls_origin(&certificate, ClientCertificates::Nobody).replies(reply);
+        let (to, gate) = (origin.address(), reachable.clone());
+        let first = AtomicBool::new(true);
+        let relay = tcp_peer(move |stream| {
+            if first.swap(false, Ordering::SeqCst) || gate.pass() {
+                relay_to(to, &stream);
+            }
+        });
+        let gateway = gateway(driver)
+            .authority("ca", &ca)
+            .backend("origin", &[relay.address()])
+            .backend_tls("origin", "hostname: a.test, caCertificateRefs: [{group: '', kind: ConfigMap, name: ca}]")
+            .rule("{retry: {attempts: 0}, backendRefs: [{@origin}]}")
+            .limits("endpointConnections: 1, connectTimeout: 3s")
+            .start();
+        let (mut before, mut waiting) = (gateway.client(), gateway.client());
+        before.gets("/");
+        origin.waits_for_requests(1);
+        waiting.gets("/").expects_silence_for(PART);
+        finished.open();
+        before.expects(200);
+        waiting.expects_silence_for(PART);
+        reachable.open();
+        waiting.expects(200);
     }
 
     fn a_limit_of_the_backend_overrides_the_gateways(driver) {

@@ -31,6 +31,30 @@ on_both_drivers! {
         assert_eq!(origin.connections(), 1);
     }
 
+    fn a_raised_limit_reaches_requests_that_wait(driver) {
+        let gate = Gate::default();
+        let origin = origin().replies(reply_after_gate(&gate));
+        let with = |max: u32| {
+            let limits = format!("upstreamConnections: {max}, connectTimeout: 1m");
+            gateway(driver).routes_to(&origin).limits(&limits)
+        };
+        let gateway = with(1).start();
+        let mut clients: Vec<Client> = (0..4).map(|_| gateway.client()).collect();
+        for client in &mut clients {
+            client.gets("/");
+        }
+        origin.waits_for_requests(1);
+        clients[3].expects_silence();
+        gateway.reconfigure(&with(3));
+        origin.waits_for_requests(3);
+        clients[3].expects_silence();
+        assert_eq!(origin.connections(), 3);
+        gate.open();
+        for client in &mut clients {
+            client.expects(200);
+        }
+    }
+
     fn a_connection_that_is_not_reused_frees_its_slot(driver) {
         let origin = origin().replies(ok("ok").closes());
         let gateway = gateway(driver).routes_to(&origin).limits("upstreamConnections: 1").start();
