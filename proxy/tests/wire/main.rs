@@ -37,6 +37,7 @@ mod failures;
 mod filters;
 mod full_duplex;
 mod grpc_deadlines;
+mod guides;
 mod h2_broken_off;
 mod h2_cases;
 mod h2_floods;
