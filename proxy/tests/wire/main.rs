@@ -81,6 +81,7 @@ mod program_log;
 mod proxy_protocol;
 mod proxy_protocol_out;
 mod rate_limit;
+mod public_reports;
 mod reload;
 mod repeated_call_timeout;
 mod request_limits;

@@ -215,21 +215,6 @@ on_both_drivers! {
         stream.read_exact(&mut [0; 5]).expect("an echo");
     }
 
-    /// Envoy Gateway: a route with a policy of its own loses that of its Gateway without a word
-    /// (envoyproxy/gateway#8781).
-    fn a_route_cannot_bring_its_own_issuer(driver) {
-        let (origin, ours, theirs) = (origin(), Signer::p256(), Signer::p256());
-        let gateway = gateway_to(&origin, driver)
-            .policy(&overrides(&policy("Strict", &ours, "")))
-            .policy_of(OWN, &policy("Optional", &theirs, ""))
-            .start();
-        let mut client = gateway.client();
-        let token = |signer: &Signer| bearer(&signer.signs("key", &claims()));
-        assert_eq!(status(&mut client, "/a", &token(&ours)), 200);
-        assert_eq!(status(&mut client, "/a", &token(&theirs)), 401);
-        assert_eq!(status(&mut client, "/a", &[]), 401);
-    }
-
     fn claims_of_the_routes_issuer_satisfy_only_its_own_rules(driver) {
         let (origin, theirs) = (origin(), Signer::p256());
         let admins = "authorization: {allow: [{when: \"claims.group == 'admins'\"}]}";

@@ -99,7 +99,6 @@ on_every_pair! {
 }
 
 on_both_drivers! {
-    /// Contour and kgateway count all clients in one bucket, where nothing else is configured.
     fn what_a_key_names_is_counted_separately(driver) {
         let origin = origin();
         let key = "{name: tenant, key: [{header: X-Tenant}, {cookie: sid}, {path: {}}], requests: 1, per: Day}";
@@ -118,27 +117,6 @@ on_both_drivers! {
         // The path is normalised, and has no query.
         assert_eq!(statuses(&mut client, "/a/../b?c=d", &["X-Tenant: b"], 1), [429]);
         assert_eq!(statuses(&mut client, "/", &["X-Tenant:"], 1), [429]);
-    }
-
-    /// Envoy Gateway counts whole IPv6 addresses: a client takes another one for each request.
-    fn a_client_that_rotates_in_its_network_is_one(driver) {
-        let origin = origin();
-        let gateway = gateway_to(&origin, driver)
-            .policy_of("Gateway/gw", "trustedHops: 1")
-            .policy(&rules(&each(2, "")))
-            .start();
-        let mut client = gateway.client();
-        let mut from = |address: &str| {
-            let line = format!("X-Forwarded-For: {address}");
-            statuses(&mut client, "/", &[&line], 1)[0]
-        };
-        assert_eq!(from("2001:db8::1"), 200);
-        assert_eq!(from("2001:db8::dead:beef"), 200);
-        assert_eq!(from("2001:db8::2"), 429);
-        assert_eq!(from("2001:db8:0:1::1"), 200);
-        assert_eq!(from("198.51.100.7"), 200);
-        // A client cannot choose its address before the trusted hop.
-        assert_eq!(from("192.0.2.9, 2001:db8::3"), 429);
     }
 
     fn all_shards_count_together(driver) {
