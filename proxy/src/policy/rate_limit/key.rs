@@ -14,9 +14,9 @@ use crate::policy::effective_fields::EffectiveFields;
 /// A part of the key of a rule.
 #[derive(Debug)]
 pub(super) enum KeyPart {
-    /// The first bits of the client's address.
+    /// The first bits of the client's address, as one of IPv6.
     ClientAddress {
-        v4: u32,
+        v4: u128,
         v6: u128,
     },
     /// Name in lower case.
@@ -34,11 +34,18 @@ impl KeyPart {
                 ipv4_prefix,
                 ipv6_prefix,
             } => {
-                let v4 = 32_u32.saturating_sub((*ipv4_prefix).into());
-                let v6 = 128_u32.saturating_sub((*ipv6_prefix).into());
+                // Of an IPv4-mapped address, the mapping stays.
+                let (v4, v6) = (
+                    u32::from(*ipv4_prefix).saturating_add(MAPPED),
+                    (*ipv6_prefix).into(),
+                );
+                let mask = |prefix: u32| {
+                    let rest = u128::BITS.saturating_sub(prefix);
+                    u128::MAX.checked_shl(rest).unwrap_or(0)
+                };
                 Self::ClientAddress {
-                    v4: u32::MAX.checked_shl(v4).unwrap_or(0),
-                    v6: u128::MAX.checked_shl(v6).unwrap_or(0),
+                    v4: mask(v4),
+                    v6: mask(v6),
                 }
             }
             RateLimitKey::Header(name) => Self::Header(name.as_str().into()),
@@ -52,10 +59,14 @@ impl KeyPart {
     /// Adds the part of a request to a hash. One that is missing is as one that is empty.
     fn hash(&self, subject: &Subject<'_>, hasher: &mut impl Hasher) {
         match self {
-            Self::ClientAddress { v4, v6 } => match subject.client.to_canonical() {
-                IpAddr::V4(address) => hasher.write_u32(address.to_bits() & v4),
-                IpAddr::V6(address) => hasher.write_u128(address.to_bits() & v6),
-            },
+            Self::ClientAddress { v4, v6 } => {
+                let (address, mask) = match subject.client.to_canonical() {
+                    IpAddr::V4(address) => (address.to_ipv6_mapped(), v4),
+                    IpAddr::V6(address) => (address, v6),
+                };
+                // All have the same length, so that nothing has to tell where it ends.
+                return hasher.write_u128(address.to_bits() & mask);
+            }
             Self::Header(name) => hash_lines(subject.fields, name, hasher),
             Self::Claim(path) => {
                 if let Some(claims) = subject.claims {
@@ -128,6 +139,9 @@ fn cookie<'a>(fields: EffectiveFields<'a>, name: &[u8]) -> &'a [u8] {
     let value = pairs.find_map(|pair| trim(pair).strip_prefix(name)?.strip_prefix(b"="));
     value.unwrap_or_default()
 }
+
+/// Bits before those of IPv4 in an IPv4-mapped address (RFC 4291 section 2.5.5.2).
+const MAPPED: u32 = 96;
 
 #[cfg(test)]
 mod tests;

@@ -85,6 +85,8 @@ struct InForce {
     view: PolicyView,
     /// Which of its rules count at the head, by a bit for each.
     head: u16,
+    /// Which of them count early.
+    early: u16,
     /// Which of them count late.
     late: u16,
 }
@@ -92,11 +94,12 @@ struct InForce {
 impl InForce {
     /// A policy, beside these tokens: rules that read headers made of claims wait for them.
     fn new((limit, view): (Arc<RateLimit>, PolicyView), jwt: Option<&Authenticator>) -> Self {
-        let (mut head, mut late) = (0, 0);
-        for (rule, bit) in limit.rules.iter().zip(bits()) {
+        let (mut head, mut early, mut late) = (0, 0, 0);
+        let bits = std::iter::successors(Some(1_u16), |bit| bit.checked_shl(1));
+        for (rule, bit) in limit.rules.iter().zip(bits) {
             match rule.moment(view, jwt) {
                 Moment::Head => head |= bit,
-                Moment::Early => {}
+                Moment::Early => early |= bit,
                 Moment::Late => late |= bit,
             }
         }
@@ -104,22 +107,30 @@ impl InForce {
             limit,
             view,
             head,
+            early,
             late,
         }
     }
 
+    fn bits_at(&self, moment: Moment) -> u16 {
+        match moment {
+            Moment::Head => self.head,
+            Moment::Early => self.early,
+            Moment::Late => self.late,
+        }
+    }
+
     fn rules_at(&self, moment: Moment) -> impl Iterator<Item = &RateRule> {
-        let rules = self.limit.rules.iter().zip(bits());
-        let here = rules.filter(move |(_, bit)| match moment {
-            Moment::Head => self.head & bit != 0,
-            Moment::Early => (self.head | self.late) & bit == 0,
-            Moment::Late => self.late & bit != 0,
-        });
-        here.map(|(rule, _)| rule)
+        let mut left = self.bits_at(moment);
+        std::iter::from_fn(move || {
+            let next = self.limit.rules.get(left.trailing_zeros() as usize);
+            left &= left.wrapping_sub(1);
+            next
+        })
     }
 
     fn counts_at(&self, moment: Moment) -> bool {
-        self.rules_at(moment).next().is_some()
+        self.bits_at(moment) != 0
     }
 }
 
@@ -127,7 +138,8 @@ impl InForce {
 impl PartialEq for InForce {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.limit, &other.limit)
-            && (self.view, self.head, self.late) == (other.view, other.head, other.late)
+            && self.view == other.view
+            && (self.head, self.early, self.late) == (other.head, other.early, other.late)
     }
 }
 
@@ -187,7 +199,7 @@ impl RateLimits {
             explains,
             ..Counted::default()
         };
-        let mut checks = Vec::new();
+        let mut checks = Checks::default();
         for policy in &self.0 {
             let subject = subject(policy.view);
             let attributes = OnceCell::new();
@@ -216,7 +228,7 @@ impl RateLimits {
                 });
             }
         }
-        decide(&mut checks, (since, shard), &mut counted);
+        decide(checks.as_mut_slice(), (since, shard), &mut counted);
         counted
     }
 }
@@ -230,6 +242,32 @@ struct Check<'a> {
     key: KeyHash,
     /// What it says, once it was asked.
     result: Option<Result<Taken, Exhausted>>,
+}
+
+/// The rules that apply to a request. Mostly there is one, which takes no memory of the heap.
+#[derive(Default)]
+struct Checks<'a> {
+    only: Option<Check<'a>>,
+    several: Vec<Check<'a>>,
+}
+
+impl<'a> Checks<'a> {
+    fn push(&mut self, check: Check<'a>) {
+        if let Some(first) = self.only.take() {
+            self.several.push(first);
+        } else if self.several.is_empty() {
+            self.only = Some(check);
+            return;
+        }
+        self.several.push(check);
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [Check<'a>] {
+        match &mut self.only {
+            Some(only) => std::slice::from_mut(only),
+            None => &mut self.several,
+        }
+    }
 }
 
 impl Check<'_> {
@@ -390,11 +428,6 @@ impl<'a> Counted<'a> {
             self.refusal = Some(refusal);
         }
     }
-}
-
-/// A bit for each rule of a policy.
-fn bits() -> impl Iterator<Item = u16> {
-    std::iter::successors(Some(1_u16), |bit| bit.checked_shl(1))
 }
 
 #[cfg(test)]

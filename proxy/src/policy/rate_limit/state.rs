@@ -128,7 +128,7 @@ impl RuleCounter {
 
     pub(super) fn counts(&self, shard: usize) -> &RuleCounts {
         static UNKNOWN: LazyLock<RuleCounts> = LazyLock::new(RuleCounts::default);
-        self.counts.get(shard).unwrap_or(&UNKNOWN)
+        self.counts.get(shard).unwrap_or_else(|| &UNKNOWN)
     }
 }
 
