@@ -1,15 +1,17 @@
 //! The keys of a rule and when their next requests are to arrive: a table of atomics that all shards share,
 //! without a lock.
 //!
-//! A key is a word of 64 bits: 24 bits of its hash, and 40 bits of time. It is in one of the 8 places of its
-//! set, a cache line. Changing it is one compare-exchange; who loses it looks again. A new key takes the
+//! A key is a word of 64 bits: 24 bits of its hash, and 40 bits of time. It is in one of the 8 places of either
+//! of its two sets, each a cache line; in the second one if the first was full when it came. Changing it is one
+//! compare-exchange; who loses it looks again. A new key takes the
 //! place of the key with the least debt, which is one without any wherever there is one; of equal ones the
 //! older stays. Keys that are being refused have the most debt, so that a flood of keys with one request each
 //! replaces only its own kind.
 //!
-//! What a flood can still push out: keys that owe less than its own do, and, where all keys of a set are being
+//! What a flood can still push out: keys that owe less than its own do, and, where all keys of two sets are being
 //! refused, that of them which owes least. It has its burst again when it returns. All such keys are counted
-//! as replaced: the table is too small.
+//! as replaced: the table is too small. With one set for each key, one of 8000 keys would be lost where a fifth
+//! of the places have keys that are being refused; with two, one of millions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -110,7 +112,7 @@ impl Table {
 
     /// What a key owes.
     pub(super) fn debt(&self, key: KeyHash, pace: &Pace, now: u64) -> u64 {
-        let words = self.set(key).iter();
+        let words = self.sets_of(key).into_iter().flatten();
         let mut words = words.map(|word| word.load(Ordering::Relaxed));
         let own = words.find(|seen| seen >> TIME_BITS == key.tag());
         own.map_or(0, |seen| pace.debt(seen & TIMES, now))
@@ -153,17 +155,24 @@ impl Table {
         }
     }
 
-    fn set(&self, key: KeyHash) -> &[AtomicU64] {
-        let mask = self.sets.len().saturating_sub(1);
-        let index = usize::try_from(key.0 & TIMES).unwrap_or_default() & mask;
-        self.sets.get(index).map_or(&[], CacheLine::words)
+    /// The sets of a key. The second one follows from the first one and the tag, so that the sets of a key in a
+    /// table of another size have the same order.
+    fn sets_of(&self, key: KeyHash) -> [&[AtomicU64]; 2] {
+        let at = |index: u64| {
+            let mask = self.sets.len().saturating_sub(1);
+            let index = usize::try_from(index & TIMES).unwrap_or_default() & mask;
+            self.sets.get(index).map_or(&[][..], CacheLine::words)
+        };
+        // Its low bits are as good as those of a hash: 2^64 divided by the golden ratio (Knuth).
+        let spread = key.tag().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> TAG_BITS;
+        [at(key.0), at(key.0 ^ spread)]
     }
 
     /// The place of a key, or the one that it may have.
     fn find(&self, key: KeyHash, pace: &Pace, now: u64) -> Option<Found<'_>> {
         let tag = key.tag();
         let mut least: Option<Place<'_>> = None;
-        for word in self.set(key) {
+        for word in self.sets_of(key).into_iter().flatten() {
             let seen = word.load(Ordering::Relaxed);
             let debt = match seen {
                 0 => 0,
@@ -217,6 +226,8 @@ fn keep(set: &CacheLine, word: u64, debt: u64, (pace, now): (&Pace, u64)) {
     }
 }
 
+/// Bits of a tag: 24.
+const TAG_BITS: u32 = u64::BITS - TIME_BITS;
 /// Keys of a set.
 const WAYS: usize = CacheLine::WORDS;
 /// Lost compare-exchanges after which a request is refused: 64, more than any processor has contenders for

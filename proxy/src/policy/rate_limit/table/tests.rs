@@ -180,6 +180,25 @@ fn a_flood_of_ten_million_keys_frees_no_limited_key() {
     eprintln!("{:?}", began.elapsed());
 }
 
+/// Some of the sets would have 8 keys that are being refused, or more: no place for another one.
+#[test]
+fn a_key_without_a_place_in_its_first_set_has_one_in_the_second() {
+    const KEYS: u64 = 50_000;
+    let (table, pace) = (Table::new(1 << 18), pace(1, RatePeriod::Hour, 2));
+    let passed: u32 = (0..KEYS)
+        .map(|number| allowed(&table, &pace, number, HOUR, 3))
+        .sum();
+    assert_eq!(u64::from(passed), 2 * KEYS);
+    for number in 0..4 * KEYS {
+        let new = table.take(key(number + 1_000_000), &pace, pace.at(HOUR));
+        assert!(new.is_ok(), "{number}");
+    }
+    let freed: u32 = (0..KEYS)
+        .map(|number| allowed(&table, &pace, number, HOUR, 1))
+        .sum();
+    assert_eq!(freed, 0);
+}
+
 /// A new key is limited even where the set is full of keys that are being refused: one of them has its burst
 /// once more.
 #[test]
