@@ -83,6 +83,7 @@ mod proxy_protocol;
 mod proxy_protocol_out;
 mod public_reports;
 mod rate_limit;
+mod rate_limit_load;
 mod reload;
 mod repeated_call_timeout;
 mod request_limits;

@@ -58,7 +58,7 @@ fn cost(gateway: &Gateway, path: &str) -> Duration {
 }
 
 /// Processor time of all threads of the gateway.
-fn processor_time(gateway: &Gateway) -> Duration {
+pub(super) fn processor_time(gateway: &Gateway) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", gateway.pid())).expect("it runs");
     let ran = tasks.map(|task| {
         let file = task.expect("a thread").path().join("schedstat");
