@@ -56,7 +56,7 @@ impl<'a> Exchange<'a> {
         self.snapshot = None;
         // Boxed, here and below: few requests need this state, and others should not reserve it.
         Box::pin(self.call_servers(call)).await?;
-        self.select_listener_again(host)
+        self.select_listener_again(host, target)
     }
 
     /// Calls the servers of the rule, unless the rule responds to the request itself: a CORS preflight

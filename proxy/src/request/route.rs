@@ -6,7 +6,7 @@ use http::HeaderName;
 use xds::model::{SessionPersistence, SessionToken};
 
 use crate::config::held::HeldRule;
-use crate::config::{Listener, ListenerSettings, PlacedRule, Rule, RuleBackend, Sessions};
+use crate::config::{Bind, Listener, ListenerSettings, PlacedRule, Rule, RuleBackend, Sessions};
 use crate::exchange::choice::draw;
 use crate::exchange::scratch::Received;
 use crate::exchange::{Destination, Exchange, Matched, PinnedSession};
@@ -41,21 +41,17 @@ impl<'a> Exchange<'a> {
         self.record.listener = Some(settings);
         let counters = self.shard.counters.listeners.of(settings.id);
         self.record.active[0] = Some(GaugeGuard::new(&counters.requests));
-        // A client that used another listener in its handshake was authenticated by that one's
-        // settings (RFC 9110 section 15.5.20, GEP-3567).
-        if self.client.is_for(bind, listener) {
-            Ok(at)
-        } else if self.client.is_current(bind) {
-            Err(FailureKind::Misdirected.into())
-        } else {
-            Err(FailureKind::OutdatedConnection.into())
-        }
+        self.check_connection(bind, listener).map(|()| at)
     }
 
     /// Selects the listener in the configuration as it is now, after a wait without any, and returns its index
     /// in the bind. A request is not served by a listener whose authorization servers have not decided about
-    /// it.
-    pub(super) fn select_listener_again(&mut self, host: &str) -> Result<usize, Failure> {
+    /// it, nor if they decided about another client than the one that it is of now.
+    pub(super) fn select_listener_again(
+        &mut self,
+        host: &str,
+        target: Target<'a>,
+    ) -> Result<usize, Failure> {
         let current = self.shard.config.load_for(self.client.bind);
         let (snapshot, _) = current.ok_or(FailureKind::NoListener)?;
         let bind = snapshot.bind(self.client.bind);
@@ -68,12 +64,41 @@ impl<'a> Exchange<'a> {
             .record
             .listener
             .is_some_and(|asked| asked.id == now.id && asked.external_auth == now.external_auth);
-        if !is_same {
-            let kind = FailureKind::ExternalAuthFailed;
-            return Err(Failure::because(kind, "its servers were changed meanwhile"));
+        let changed = if !is_same {
+            Some("its servers were changed meanwhile")
+        } else if self.is_of_another_client(bind) {
+            Some("the trusted hops were changed meanwhile")
+        } else {
+            None
+        };
+        if let Some(changed) = changed {
+            return Err(Failure::because(FailureKind::ExternalAuthFailed, changed));
         }
+        self.check_connection(bind, listener)?;
+        self.check_new_head_policies(now, host, target)?;
         self.snapshot = Some(snapshot);
         Ok(at)
+    }
+
+    /// Whether the trusted hops of this bind make it the request of another client.
+    fn is_of_another_client(&self, bind: &Bind) -> bool {
+        let (hop, received) = (&self.client.hop, self.received);
+        let client = bind
+            .trust
+            .client(hop, &received.head.fields, &received.bytes);
+        bind.trust.header_trust(hop) != self.header_trust || client != self.client_address()
+    }
+
+    /// Refuses a client that used another listener in its handshake: it was authenticated by that one's
+    /// settings (RFC 9110 section 15.5.20, GEP-3567).
+    fn check_connection(&self, bind: &Bind, listener: &Listener) -> Result<(), Failure> {
+        if self.client.is_for(bind, listener) {
+            Ok(())
+        } else if self.client.is_current(bind) {
+            Err(FailureKind::Misdirected.into())
+        } else {
+            Err(FailureKind::OutdatedConnection.into())
+        }
     }
 
     /// Selects the rule that matches the request, and lets go of the rest of the configuration.

@@ -3,8 +3,10 @@
 
 use crate::metrics::waits_for_sum;
 use crate::support::frames::{HEADERS, PREFACE, Peer, SETTINGS, frame, get};
+use crate::support::pki::authority;
 use crate::support::{
-    Gate, Gateway, GatewayBuilder, Reply, client, gateway, ok, on_both_drivers, origin, status,
+    Client, Driver, Gate, Gateway, GatewayBuilder, Origin, Reply, client, gateway, ok,
+    on_both_drivers, origin, status,
 };
 
 /// Changes, each with something that lasts.
@@ -48,6 +50,61 @@ fn change(gateway: &Gateway, base: &GatewayBuilder, number: usize) {
     let limits = format!("responseHeadTimeout: {}s", 100 + number);
     gateway.reconfigure(&base.clone().limits(&limits));
     gateway.waits_for_applied(number + 2);
+}
+
+/// A listener whose authorization server takes its time, and allows everything.
+struct Asking {
+    driver: Driver,
+    gate: Gate,
+    server: Origin,
+    app: Origin,
+}
+
+/// A gateway whose configuration was changed while the server decided.
+struct Changed {
+    gateway: Gateway,
+    /// Whose request the server has decided about.
+    waiting: Client,
+}
+
+impl Asking {
+    fn new(driver: Driver) -> Self {
+        let gate = Gate::default();
+        let allowing = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        let server = origin().replies(Reply::at_once().waits_for(&gate).sends(allowing));
+        Self {
+            driver,
+            gate,
+            server,
+            app: origin(),
+        }
+    }
+
+    fn gateway(&self) -> GatewayBuilder {
+        self.gateway_of(ASKING)
+    }
+
+    /// A gateway with these fields of the listener.
+    fn gateway_of(&self, listener: &str) -> GatewayBuilder {
+        gateway(self.driver)
+            .backend("auth", &[self.server.address()])
+            .backend("app", &[self.app.address()])
+            .listener_with("asking", listener)
+            .rule_of("asking", "{backendRefs: [{@app}]}")
+            .inspected()
+    }
+
+    /// Begins a request, and changes the configuration before the server has decided about it.
+    fn answers_after(&self, before: GatewayBuilder, change: &GatewayBuilder) -> Changed {
+        let gateway = before.start();
+        let mut waiting = client(gateway.address_of(1));
+        waiting.sends("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n");
+        self.server.waits_for_requests(1);
+        gateway.reconfigure(change);
+        gateway.waits_for_applied(2);
+        self.gate.open();
+        Changed { gateway, waiting }
+    }
 }
 
 on_both_drivers! {
@@ -99,6 +156,65 @@ on_both_drivers! {
         waiting.expects(403);
         client(gateway.address_of(1)).gets("/").expects(401);
         assert_eq!(app.requests().len(), 0);
+    }
+
+    fn networks_that_a_gateway_enforces_while_a_server_decides_refuse_the_request(driver) {
+        let everywhere = "networks: {allow: [0.0.0.0/0, '::/0']}";
+        let elsewhere = "precedence: Overrides\n  networks: {allow: [192.0.2.0/24]}";
+        for before in [everywhere.to_owned(), elsewhere.replace("Overrides", "Defaults")] {
+            let asking = Asking::new(driver);
+            let of_route = |gateway: GatewayBuilder| gateway.policy_of("HTTPRoute/route-0", everywhere);
+            let mut changed = asking.answers_after(
+                of_route(asking.gateway().policy(&before)),
+                &of_route(asking.gateway().policy(elsewhere)),
+            );
+            let refused = changed.waiting.expects(403);
+            assert_eq!(refused.text(), "this request is not allowed\n");
+            assert_eq!(asking.app.requests().len(), 0);
+        }
+    }
+
+    fn rules_that_a_gateway_enforces_while_a_server_decides_count_the_request_once(driver) {
+        let rule = |name: &str, requests: u32| {
+            format!("{{name: {name}, key: [{{clientAddress: {{}}}}], requests: {requests}, per: Day}}")
+        };
+        let (first, second) = (rule("first", 2), rule("second", 1));
+        let limiting = |rules: &str| format!("precedence: Overrides\n  rateLimit: {{rules: [{rules}]}}");
+        let asking = Asking::new(driver);
+        let mut changed = asking.answers_after(
+            asking.gateway().policy(&limiting(&first)),
+            &asking.gateway().policy(&limiting(&format!("{first}, {second}"))),
+        );
+        changed.waiting.expects(200);
+        let counted = |rule, result, count| {
+            waits_for_sum(&changed.gateway, "gateway_rate_limit_total", &[rule, result], count);
+        };
+        counted("rule=\"first\"", "result=\"allowed\"", 1.0);
+        counted("rule=\"second\"", "result=\"allowed\"", 1.0);
+        client(changed.gateway.address_of(1)).gets("/").expects(429);
+        counted("rule=\"second\"", "result=\"limited\"", 1.0);
+        assert_eq!(asking.app.requests().len(), 1);
+    }
+
+    fn a_server_that_has_decided_about_another_client_admits_nothing(driver) {
+        let (trusting, refused) = ("trustedHops: 1", "external authorization failed\n");
+        for (after, expected) in [("accessLog: {format: json}", Some(refused)), ("trustedHops: 2", None)] {
+            let asking = Asking::new(driver);
+            let gateway = |policy| asking.gateway().policy(policy);
+            let mut changed = asking.answers_after(gateway(trusting), &gateway(after));
+            let answer = changed.waiting.expects(if expected.is_some() { 403 } else { 200 });
+            assert!(expected.is_none_or(|text| answer.text() == text), "{answer}");
+            assert_eq!(asking.app.requests().len(), usize::from(expected.is_none()));
+        }
+    }
+
+    fn a_listener_that_requires_tls_when_its_server_has_decided_serves_no_plain_request(driver) {
+        let (asking, pair) = (Asking::new(driver), authority("ca").server(&["a.test"]));
+        let https = "protocol: HTTPS, tls: {certificateRefs: [{name: pair}]}";
+        let sealed = asking.gateway_of(&ASKING.replacen("protocol: HTTP", https, 1));
+        let mut changed = asking.answers_after(asking.gateway(), &sealed.secret("pair", &pair));
+        changed.waiting.expects(421);
+        assert_eq!(asking.app.requests().len(), 0);
     }
 
     fn responses_to_slow_readers_keep_no_configuration(driver) {

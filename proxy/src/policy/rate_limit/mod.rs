@@ -120,6 +120,21 @@ impl InForce {
         }
     }
 
+    /// The same, but rules of these counters do not count at the head.
+    fn without_head_rules(&self, counters: &[*const RuleCounter]) -> Self {
+        let rules = self.limit.rules.iter().zip(0_u32..);
+        let kept =
+            rules.filter(|(rule, _)| !counters.contains(&std::ptr::from_ref(rule.counter())));
+        let head = |head, (_, index)| head | self.head & 1_u16.wrapping_shl(index);
+        Self {
+            limit: Arc::clone(&self.limit),
+            view: self.view,
+            head: kept.fold(0, head),
+            early: self.early,
+            late: self.late,
+        }
+    }
+
     fn rules_at(&self, moment: Moment) -> impl Iterator<Item = &RateRule> {
         let mut left = self.bits_at(moment);
         std::iter::from_fn(move || {
@@ -165,6 +180,19 @@ impl RateLimits {
     #[must_use]
     pub fn at_head(limits: impl IntoIterator<Item = (Arc<RateLimit>, PolicyView)>) -> Option<Self> {
         let all = limits.into_iter().map(|limit| InForce::new(limit, None));
+        Self::of(all.filter(|it| it.counts_at(Moment::Head)).collect())
+    }
+
+    /// Those that count at the head of a request, without the rules that others have counted there. `None` if there
+    /// is none.
+    #[must_use]
+    pub fn at_head_beyond(&self, counted: Option<&Self>) -> Option<Self> {
+        let counted = counted.into_iter().flat_map(|it| &it.0);
+        let counted: Vec<_> = counted
+            .flat_map(|it| it.rules_at(Moment::Head))
+            .map(|rule| std::ptr::from_ref(rule.counter()))
+            .collect();
+        let all = self.0.iter().map(|it| it.without_head_rules(&counted));
         Self::of(all.filter(|it| it.counts_at(Moment::Head)).collect())
     }
 
