@@ -18,6 +18,19 @@ fn spoil(encoded: &mut Encoded, key: &str) {
     }
 }
 
+/// Gives the first policy a value that a proxy rejects: `limits` with a largest head of 0 bytes.
+fn spoil_policy(encoded: &mut Encoded) {
+    if encoded
+        .key
+        .key
+        .starts_with("TrafficPolicy/default/policy-0/")
+    {
+        let bytes = [&*encoded.bytes, &[0x22, 0x02, 0x10, 0x00]].concat();
+        encoded.version = Version::of(&bytes);
+        encoded.bytes = bytes.into();
+    }
+}
+
 /// Routes whose expressions take more than half of what those of a process may. `set` tells them from
 /// others.
 fn large_routes(set: &str) -> String {
@@ -144,14 +157,7 @@ on_both_drivers! {
             .rule_of("other", "{backendRefs: [{@origin}]}")
             .policy_of("HTTPRoute/route-0", "authorization: {allow: [{when: \"request.method == 'GET'\"}]}")
             .configured_by(&["--xds", &controller.url(), "--gateway", "default/gw"]);
-        controller.publish_with(&base, &ports, |encoded| {
-            if encoded.key.kind == Kind::Policy {
-                // `limits` with a largest head of 0 bytes.
-                let bytes = [&*encoded.bytes, &[0x22, 0x02, 0x10, 0x00]].concat();
-                encoded.version = Version::of(&bytes);
-                encoded.bytes = bytes.into();
-            }
-        });
+        controller.publish_with(&base, &ports, spoil_policy);
         let gateway = base.start_with("", &ports);
         controller.waits_until(|seen| !seen.refused.is_empty());
         let refusal = controller.seen().refused[0].clone();
@@ -179,15 +185,7 @@ on_both_drivers! {
             .policy(private)
             .policy_of("HTTPRoute/route-0", "authorization: {allow: [{when: 'true'}]}")
             .configured_by(&["--xds", &controller.url(), "--gateway", "default/gw"]);
-        let spoil = |encoded: &mut Encoded| {
-            if encoded.key.key.starts_with("TrafficPolicy/default/policy-0/") {
-                // `limits` with a largest head of 0 bytes.
-                let bytes = [&*encoded.bytes, &[0x22, 0x02, 0x10, 0x00]].concat();
-                encoded.version = Version::of(&bytes);
-                encoded.bytes = bytes.into();
-            }
-        };
-        controller.publish_with(&base, &ports, spoil);
+        controller.publish_with(&base, &ports, spoil_policy);
         let gateway = base.start_with("", &ports);
         controller.waits_until(|seen| !seen.refused.is_empty());
         gateway.client().gets("/").expects(503);
@@ -197,10 +195,41 @@ on_both_drivers! {
         gateway.client().gets("/").expects(200);
         gateway.client().gets("/private").expects(403);
 
-        controller.publish_with(&base, &ports, spoil);
+        controller.publish_with(&base, &ports, spoil_policy);
         controller.waits_until(|seen| seen.refused.len() > 1);
         gateway.client().gets("/").expects(200);
         gateway.client().gets("/private").expects(403);
+    }
+
+    /// Its previous version is one that routes replace.
+    fn a_rejected_version_that_begins_to_override_closes_its_gateway(driver) {
+        let origin = origin();
+        let ports = Ports::free(1);
+        let controller = controller();
+        let base = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{backendRefs: [{@origin}]}")
+            .configured_by(&["--xds", &controller.url(), "--gateway", "default/gw"]);
+        let nobody = "authorization: {deny: [{when: 'true'}]}";
+        let with = |policy: &str| {
+            let everybody = "authorization: {allow: [{when: 'true'}]}";
+            base.clone().policy(policy).policy_of("HTTPRoute/route-0", everybody)
+        };
+        let (replaceable, enforced) = (with(nobody), with(&format!("precedence: Overrides\n  {nobody}")));
+        controller.publish(&replaceable, &ports);
+        let gateway = base.clone().start_with("", &ports);
+        gateway.client().gets("/").expects(200);
+
+        controller.publish_with(&enforced, &ports, spoil_policy);
+        controller.waits_until(|seen| !seen.refused.is_empty());
+        let answer = gateway.client().gets("/").expects(503);
+        assert_eq!(answer.text(), "a policy that protects this is invalid\n");
+        controller.publish(&enforced, &ports);
+        gateway.waits_for_applied(3);
+        gateway.client().gets("/").expects(403);
+        controller.publish(&replaceable, &ports);
+        gateway.waits_for_applied(4);
+        gateway.client().gets("/").expects(200);
     }
 }
 

@@ -1,6 +1,8 @@
 //! What a proxy rejects without a previous version refuses its requests: a wider rule or listener, which may
 //! be less protected, does not get them.
 
+use std::net::SocketAddr;
+
 use tempfile::TempDir;
 use xds::delta::{Encoded, Version};
 use xds::model::Kind;
@@ -11,9 +13,17 @@ use crate::support::{GatewayBuilder, Ports, Signal, client, gateway, on_both_dri
 
 /// A route to one path, beside the builder's.
 fn narrow(builder: GatewayBuilder, path: &str) -> GatewayBuilder {
+    narrow_at(builder, path, &["http"])
+}
+
+/// The same at these listeners.
+fn narrow_at(builder: GatewayBuilder, path: &str, listeners: &[&str]) -> GatewayBuilder {
+    let parents = listeners.iter();
+    let parents = parents.map(|name| format!("{{name: gw, sectionName: {name}}}"));
+    let parents = parents.collect::<Vec<_>>().join(", ");
     builder.document(&format!(
         "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: narrow}}\n\
-         spec:\n  parentRefs: [{{name: gw, sectionName: http}}]\n  hostnames: [narrow.test]\n  rules:\n  \
+         spec:\n  parentRefs: [{parents}]\n  hostnames: [narrow.test]\n  rules:\n  \
          - matches: [{{path: {{value: {path}}}}}]\n    \
          backendRefs: [{{group: gateway-system.io, kind: Backend, name: origin}}]\n"
     ))
@@ -39,7 +49,11 @@ fn without_rule(bytes: &[u8]) -> &[u8] {
 }
 
 fn status(gateway: &crate::support::Gateway, host: &str, path: &str) -> u16 {
-    let mut client = gateway.client();
+    status_at(gateway.address(), host, path)
+}
+
+fn status_at(listener: SocketAddr, host: &str, path: &str) -> u16 {
+    let mut client = client(listener);
     client.sends(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
     client.reads().status()
 }
@@ -68,6 +82,35 @@ on_both_drivers! {
         gateway.waits_for_applied(2);
         assert_eq!(status(&gateway, "narrow.test", "/admin/x"), 200);
         assert_eq!(source(&gateway)["problems"], 0);
+    }
+
+    fn a_rejected_version_of_a_rule_refuses_its_requests_at_listeners_that_are_new_to_it(driver) {
+        let origin = origin();
+        let ports = Ports::free(2);
+        let controller = controller();
+        let base = gateway(driver).routes_to(&origin)
+            .listener("other")
+            .rule_of("other", "{backendRefs: [{@origin}]}")
+            .configured_by(&["--xds", &controller.url(), "--gateway", "default/gw"]);
+        controller.publish(&narrow(base.clone(), "/admin"), &ports);
+        let gateway = base.clone().start_with("", &ports);
+        let both = narrow_at(base.clone(), "/admin", &["http", "other"]);
+        controller.publish_with(&both, &ports, |it| spoil(it, "HTTPRoute/default/narrow", |all| all));
+        controller.waits_until(|seen| !seen.refused.is_empty());
+        let refusal = controller.seen().refused[0].clone();
+        assert!(refusal.text.contains("no previous version at some of its listeners"), "{refusal:?}");
+        for (listener, host, path, expected) in [
+            (0, "narrow.test", "/admin", 200),
+            (1, "narrow.test", "/admin", 500),
+            (1, "narrow.test", "/", 200),
+            (1, "a.test", "/admin", 200),
+        ] {
+            let status = status_at(gateway.address_of(listener), host, path);
+            assert_eq!(status, expected, "{listener} {host}{path}");
+        }
+        controller.publish(&both, &ports);
+        gateway.waits_for_applied(3);
+        assert_eq!(status_at(gateway.address_of(1), "narrow.test", "/admin"), 200);
     }
 
     fn a_rejected_rule_with_unknown_matches_refuses_its_hosts(driver) {

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::batch::Position;
-use super::encoded::{Encoded, Version};
+use super::encoded::Version;
 use super::objects::{Arrived, Objects, Taken};
 use super::refusal::{self, Refusal};
+use super::substitutes::{Effect, Needed, Substitutes};
 use crate::decode;
 use crate::discovery::{self, DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use crate::limits::PARTS;
-use crate::model::{self, Attachments, Kind, ResourceKey, RouteKey};
+use crate::model::{self, Attachments, Kind, ResourceKey};
 pub use report::Report;
 
 /// Returns why this proxy cannot apply a valid resource.
@@ -28,9 +29,8 @@ pub struct Client {
     /// Versions of applied resources; `None` for those that could not be applied, so that the next
     /// stream sends them again.
     held: BTreeMap<ResourceKey, Option<Version>>,
-    /// What was rejected without a previous version, with the version of what refuses requests in its
-    /// place.
-    substituted: BTreeMap<ResourceKey, Version>,
+    /// What refuses requests in the place of what was rejected.
+    substitutes: Substitutes,
     /// For each type, a digest of all held versions.
     digests: BTreeMap<Kind, Version>,
     /// Checks whether a valid resource can be applied here.
@@ -51,15 +51,18 @@ pub struct Client {
 pub struct Received {
     /// The changes to apply.
     pub changes: Vec<model::Change>,
-    /// Rejected resources. Their previous versions stay in effect. Without one, a policy that restricts
-    /// access is replaced by one that refuses every request of its target, and a route or listener by one
-    /// that refuses its requests.
+    /// Rejected resources. Their previous versions stay in effect. Without one that does as much, a policy that
+    /// restricts access is replaced by one that refuses every request of its target; without one, a listener by
+    /// one that refuses its requests, and so is a rule, also at each listener where it has none.
     pub refused: Vec<Refusal>,
-    versions: Vec<(ResourceKey, Option<Version>)>,
+    versions: Vec<(ResourceKey, Option<Applied>)>,
     /// Resources in the changes that take the place of rejected ones.
     substitutes: BTreeMap<ResourceKey, Version>,
     parts: Vec<ReceivedPart>,
 }
+
+/// A resource of a batch: its version, and what has to be known of it.
+type Applied = (Version, Option<Effect>);
 
 #[derive(Debug)]
 struct ReceivedPart {
@@ -103,7 +106,7 @@ impl Client {
         Self {
             node,
             held: BTreeMap::new(),
-            substituted: BTreeMap::new(),
+            substitutes: Substitutes::default(),
             digests: BTreeMap::new(),
             check,
             objects: Objects::default(),
@@ -116,9 +119,14 @@ impl Client {
 
     /// Restores the configuration of a previous process: resources with their versions, without a
     /// version for those that could not be applied.
-    pub fn restore(&mut self, held: impl IntoIterator<Item = (ResourceKey, Option<Version>)>) {
+    pub fn restore<'r>(
+        &mut self,
+        held: impl IntoIterator<Item = (&'r model::Resource, Option<Version>)>,
+    ) {
         self.missing.clear();
-        for (key, version) in held {
+        for (resource, version) in held {
+            let key = resource.resource_key();
+            self.substitutes.record(&key, Effect::of(resource));
             self.hold(key, version);
         }
     }
@@ -127,13 +135,13 @@ impl Client {
     pub fn restore_substituted(&mut self, held: impl IntoIterator<Item = (ResourceKey, Version)>) {
         for (key, version) in held {
             self.hold(key.clone(), None);
-            self.substituted.insert(key, version);
+            self.substitutes.insert(key, version);
         }
     }
 
     /// The resources that refuse requests in the place of rejected ones.
     pub fn substituted(&self) -> impl Iterator<Item = &ResourceKey> {
-        self.substituted.keys()
+        self.substitutes.keys()
     }
 
     /// The digest of all resources of a type: proxies with the same resources have the same digest.
@@ -244,53 +252,10 @@ impl Client {
             arrived.or_insert(Arrived::Valid(None));
         }
         let mut taken = self.objects.take(changes);
-        let substitutes = self.retain_new(&mut taken.substitutes);
-        for Refusal { key, text } in &mut refused {
-            if substitutes.contains_key(key) || self.substituted.contains_key(key) {
-                *text = format!("{}: {text}", consequence(key.kind));
-            }
-        }
-        received(taken, refused, substitutes, parts)
-    }
-
-    /// Retains the substitutes to apply: those of resources without a previous version, unless they are in
-    /// effect. Returns their versions.
-    fn retain_new(&self, substitutes: &mut Vec<model::Resource>) -> BTreeMap<ResourceKey, Version> {
-        let mut versions = BTreeMap::new();
-        substitutes.retain(|substitute| {
-            let key = substitute.resource_key();
-            let version = Encoded::new(substitute).version;
-            let is_new = match self.substituted.get(&key) {
-                Some(known) => *known != version,
-                None => !self.has_previous(&key),
-            };
-            if is_new {
-                versions.insert(key, version);
-            }
-            is_new
-        });
-        versions
-    }
-
-    /// Whether a previous version of a resource is in effect. That of a rule may have another form: a controller of
-    /// another release sends it once for each listener, or once for all.
-    fn has_previous(&self, key: &ResourceKey) -> bool {
-        if self.held.contains_key(key) {
-            return true;
-        }
-        let rule = (key.kind == Kind::Route).then(|| RouteKey::parse(&key.key).ok());
-        let Some(rule) = rule.flatten() else {
-            return false;
-        };
-        let prefix = format!("{}/", rule.rule());
-        let first = ResourceKey {
-            kind: Kind::Route,
-            key: prefix.as_str().into(),
-        };
-        let held = self.held.range(first..).map(|(key, _)| key);
-        let mut same = held.take_while(|it| it.kind == Kind::Route && it.key.starts_with(&prefix));
-        // What refuses requests in the place of one is no previous version.
-        same.any(|it| !self.substituted.contains_key(it))
+        let is_held = |key: &ResourceKey| self.held.contains_key(key);
+        let needed = self.substitutes.needed(&mut taken, is_held);
+        self.substitutes.explain(&mut refused, &needed);
+        received(taken, refused, needed, parts)
     }
 
     /// Acknowledges an applied batch. Resources that could not be applied although valid (an
@@ -307,8 +272,9 @@ impl Client {
             parts,
             ..
         } = received;
-        for (key, version) in versions {
-            self.substituted.remove(&key);
+        for (key, applied) in versions {
+            let (version, effect) = applied.unzip();
+            self.substitutes.record(&key, effect.flatten());
             match version {
                 Some(version) => self.hold(key, Some(version)),
                 None => self.release(&key),
@@ -368,18 +334,22 @@ fn share_attachments(resource: &mut model::Resource, last: &mut Option<Attachmen
 fn received(
     taken: Taken,
     refused: Vec<Refusal>,
-    substitutes: BTreeMap<ResourceKey, Version>,
+    needed: Needed,
     parts: Vec<ReceivedPart>,
 ) -> Received {
     let mut changes = Vec::with_capacity(taken.changes.len());
     let mut versions = Vec::with_capacity(taken.changes.len());
     for (key, change) in taken.changes {
-        let (version, resource) = change.unzip();
-        versions.push((key.clone(), version));
-        changes.push((key, resource));
+        let applied = change.as_ref();
+        let applied = applied.map(|(version, resource)| (*version, Effect::of(resource)));
+        versions.push((key.clone(), applied));
+        changes.push((key, change.map(|(_, resource)| resource)));
     }
-    for substitute in taken.substitutes {
-        changes.push((substitute.resource_key(), Some(substitute)));
+    let mut substitutes = BTreeMap::new();
+    for (version, substitute) in needed.new {
+        let key = substitute.resource_key();
+        substitutes.insert(key.clone(), version);
+        changes.push((key, Some(substitute)));
     }
     Received {
         changes,
@@ -419,23 +389,5 @@ fn key(kind: Kind, name: &str) -> ResourceKey {
     ResourceKey {
         kind,
         key: name.into(),
-    }
-}
-
-/// What the rejection of a resource without a previous version means. Statuses and events quote it.
-fn consequence(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Route => {
-            "it has no previous version there, so its requests get status 500, and its connections are \
-             closed"
-        }
-        Kind::Listener => {
-            "it has no previous version there, so requests for its host get status 403, and TLS \
-             handshakes are refused"
-        }
-        _ => {
-            "it restricts access and has no previous version there, so requests of its target get status \
-             503 (policy_invalid)"
-        }
     }
 }

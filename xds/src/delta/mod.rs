@@ -41,6 +41,7 @@ mod objects;
 mod refusal;
 mod session;
 mod subscription;
+mod substitutes;
 mod unknown_types;
 mod view;
 mod views;

@@ -5,7 +5,7 @@
 //! configuration that no user wrote, so one rejected rule keeps the previous versions of the others.
 //! Without a previous version, a policy that restricts access is replaced by one that refuses every
 //! request of its target, and a rule by one that refuses the requests that it matches: a wider rule, which
-//! may be less protected, would get them otherwise.
+//! may be less protected, would get them otherwise. Which of these are needed is for `substitutes` to say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) enum Arrived {
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) changes: BTreeMap<ResourceKey, ObjectChange>,
-    /// What takes the place of resources that were held back, if they have no previous version.
+    /// What refuses the requests of resources that were held back, where that is needed.
     pub(super) substitutes: Vec<Resource>,
 }
 

@@ -294,8 +294,9 @@ fn a_client_is_complete_after_a_response_for_every_type() {
 #[test]
 fn resources_cached_by_an_earlier_process_are_reported_as_held() {
     let mut client = Client::new("pod".to_owned());
-    let (x, y) = (Encoded::new(&service("x", 1)), key("y"));
-    client.restore([(x.key.clone(), Some(x.version)), (y, None)]);
+    let (one, other) = (service("x", 1), service("y", 1));
+    let x = Encoded::new(&one);
+    client.restore([(&one, Some(x.version)), (&other, None)]);
     assert!(client.is_complete(), "it was complete when it was saved");
     let expected = [
         ("Service/a/x".to_owned(), x.version.to_string()),
@@ -324,8 +325,8 @@ fn the_digest_of_a_type_covers_the_held_resources() {
     let _ = one.acknowledge(received, Vec::new());
 
     let mut other = Client::new("pod".to_owned());
-    let x = Encoded::new(&service("x", 2));
-    other.restore([(x.key, Some(x.version))]);
+    let x = service("x", 2);
+    other.restore([(&x, Some(Encoded::new(&x).version))]);
     assert_eq!(one.digest(Kind::Service), other.digest(Kind::Service));
     assert_ne!(one.digest(Kind::Service), both);
 }
@@ -348,14 +349,12 @@ fn a_resource_that_cannot_be_applied_is_rejected() {
 #[test]
 fn a_type_whose_versions_are_too_many_to_report_is_received_again_as_a_whole() {
     let mut client = Client::new("proxy".to_owned());
-    let [one, two] = [
-        Encoded::new(&service("one", 1)),
-        Encoded::new(&service("two", 1)),
-    ];
-    let policy = Encoded::new(&policy("x", "y"));
-    client.restore([&one, &two, &policy].map(|it| (it.key.clone(), Some(it.version))));
-    let many = (0..130_000).map(|number| key(&format!("{number:0100}")));
-    client.restore(many.map(|key| (key, Some(one.version))));
+    let resources = [service("one", 1), service("two", 1), policy("x", "y")];
+    let version = |resource| Some(Encoded::new(resource).version);
+    client.restore(resources.iter().map(|it| (it, version(it))));
+    let many = (0..130_000).map(|number| service(&format!("{number:0100}"), 1));
+    let many: Vec<_> = many.collect();
+    client.restore(many.iter().map(|it| (it, version(&resources[0]))));
     let size = |requests: &[DeltaDiscoveryRequest]| -> usize {
         requests.iter().map(Message::encoded_len).sum()
     };
@@ -373,7 +372,7 @@ fn a_type_whose_versions_are_too_many_to_report_is_received_again_as_a_whole() {
         .iter()
         .filter(|(_, resource)| resource.is_some());
     let kept: Vec<_> = kept.map(|(key, _)| key.clone()).collect();
-    assert_eq!(kept, [one.key]);
+    assert_eq!(kept, [resources[0].resource_key()]);
     client.acknowledge(received, vec![]);
     assert_eq!(held(&mut client, Kind::Service).len(), 1);
 

@@ -1,6 +1,6 @@
 //! The proxy's side when its controller is replaced by one of another release, which sends rules in another form.
 
-use xds::delta::{Client, Received, Report};
+use xds::delta::{Client, Encoded, Received, Refusal, Report};
 use xds::discovery::{Any, DeltaDiscoveryResponse};
 use xds::model::{
     Attachment, Kind, L4Rule, ListenerKey, ObjectName, Resource, ResourceKey, Route, RouteKey,
@@ -12,13 +12,18 @@ use crate::support::gateway;
 
 /// Rule 0 of route `a/shop` at both of its listeners.
 fn shared(created: i64) -> Resource {
-    let attachments = ["one", "two"].map(|name| Attachment {
+    shared_at(&["one", "two"], created)
+}
+
+/// The same at these listeners.
+fn shared_at(listeners: &[&str], created: i64) -> Resource {
+    let attachments = listeners.iter().map(|name| Attachment {
         listener: ListenerKey::new("Gateway", &gateway(), name),
         hostnames: [].into(),
     });
     Resource::from(Route {
         key: RouteKey::new("TCPRoute", &ObjectName::new("a", "shop"), 0, &gateway()),
-        attachments: attachments.into_iter().collect(),
+        attachments: attachments.collect(),
         created,
         rule: RouteRule::Tcp(L4Rule {
             name: None,
@@ -29,7 +34,11 @@ fn shared(created: i64) -> Resource {
 
 /// The same in the form for one listener.
 fn at_listeners(created: i64) -> Vec<Resource> {
-    let Resource::Route(route) = shared(created) else {
+    for_each_listener(shared(created))
+}
+
+fn for_each_listener(rule: Resource) -> Vec<Resource> {
+    let Resource::Route(route) = rule else {
         panic!("it is a rule");
     };
     let rules = route.at_listeners().map(|it| {
@@ -145,4 +154,100 @@ fn a_refusal_in_another_form_is_no_previous_version() {
         assert_eq!(client.substituted().count(), 0);
         assert_eq!(held(&mut client, Kind::Route).len(), after.len());
     }
+}
+
+/// The last parts of the keys of changed rules.
+fn changed_at(received: &Received) -> Vec<String> {
+    let changed = changed(received).into_iter();
+    let at = changed.map(|name| {
+        let sign = if name.starts_with('-') { "-" } else { "" };
+        let place = name.rsplit('/').next().unwrap_or_default();
+        format!("{sign}{place}")
+    });
+    let mut at: Vec<_> = at.collect();
+    at.sort();
+    at
+}
+
+/// Takes rules that this version cannot read. Returns where rules changed.
+fn rejects(client: &mut Client, rules: &[Resource]) -> Vec<String> {
+    let rules = of_a_later_version(response(Kind::Route, "1/1/1", rules, &[]));
+    let received = whole(client, rules);
+    let changed = changed_at(&received);
+    let are_closed = !changed.is_empty() || client.substituted().count() > 0;
+    for Refusal { text, .. } in &received.refused {
+        assert_eq!(text.contains("status 500"), are_closed, "{text}");
+    }
+    let _ = client.acknowledge(received, Vec::new());
+    changed
+}
+
+fn applies(client: &mut Client, rules: &[Resource]) -> Vec<String> {
+    let received = whole(client, response(Kind::Route, "1/1/1", rules, &[]));
+    let changed = changed_at(&received);
+    let _ = client.acknowledge(received, Vec::new());
+    changed
+}
+
+/// A wider rule there, which may be less protected, would get its requests.
+#[test]
+fn a_rejected_rule_refuses_its_requests_at_listeners_without_a_previous_version() {
+    let mut client = Client::new("pod".to_owned());
+    assert_eq!(applies(&mut client, &[shared_at(&["one"], 1)]), ["web"]);
+    let none: [&str; 0] = [];
+    assert_eq!(rejects(&mut client, &[shared_at(&["one"], 2)]), none);
+    assert_eq!(
+        rejects(&mut client, &[shared_at(&["one", "two"], 3)]),
+        ["two"]
+    );
+    assert_eq!(rejects(&mut client, &[shared_at(&["one", "two"], 3)]), none);
+    let moved = rejects(&mut client, &[shared_at(&["one", "three"], 4)]);
+    assert_eq!(moved, ["-two", "three"]);
+    assert_eq!(client.substituted().count(), 1);
+    assert_eq!(
+        applies(&mut client, &[shared_at(&["one", "two"], 5)]),
+        ["-three", "web"]
+    );
+    assert_eq!(client.substituted().count(), 0);
+    assert_eq!(held(&mut client, Kind::Route).len(), 1);
+
+    // The same if the previous version is that of another process.
+    let (before, two) = (shared_at(&["one"], 1), shared_at(&["one", "two"], 2));
+    let mut client = Client::new("pod".to_owned());
+    client.restore([(&before, Some(Encoded::new(&before).version))]);
+    assert_eq!(rejects(&mut client, std::slice::from_ref(&two)), ["two"]);
+    // A new stream reports it as held, so it can be removed.
+    let held_now = held(&mut client, Kind::Route);
+    assert_eq!(held_now.len(), 2);
+    assert_eq!(
+        held_now
+            .iter()
+            .filter(|(_, version)| version.is_empty())
+            .count(),
+        1
+    );
+    let two_now: ResourceKey = client
+        .substituted()
+        .next()
+        .expect("at one listener")
+        .clone();
+    let gone = response(Kind::Route, "1/1/1", &[], &[&two_now]);
+    let received = whole(&mut client, gone);
+    assert_eq!(
+        changed_at(&received),
+        ["-two"],
+        "the controller has the previous version too"
+    );
+    let _ = client.acknowledge(received, Vec::new());
+    assert_eq!(client.substituted().count(), 0);
+}
+
+#[test]
+fn a_rule_that_comes_for_each_listener_refuses_its_requests_at_new_ones() {
+    let mut client = Client::new("pod".to_owned());
+    let [one, two] = [1, 2].map(|created| for_each_listener(shared_at(&["one", "two"], created)));
+    assert_eq!(applies(&mut client, &one[..1]), ["one"]);
+    assert_eq!(rejects(&mut client, &two), ["two"]);
+    assert_eq!(applies(&mut client, &two), ["one", "two"]);
+    assert_eq!(client.substituted().count(), 0);
 }

@@ -4,13 +4,17 @@ use xds::delta::{Client, Received};
 use xds::discovery::{self, Any, DeltaDiscoveryResponse};
 use xds::model::{
     JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource, Kind, ObjectName,
-    Policy, PolicyKey, PolicySpec, PolicyTarget, Resource,
+    Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, Resource,
 };
 
 use crate::client::{held, response, whole};
 
 /// A policy object's resource for the target `target`, with a way to restrict access if `restricts`.
 fn restriction(target: &str, restricts: bool) -> Resource {
+    restriction_of(target, restricts, Precedence::Defaults)
+}
+
+fn restriction_of(target: &str, restricts: bool, precedence: Precedence) -> Resource {
     let source = JwtSource::Query(format!("token-of-{target}"));
     let provider = JwtProvider {
         name: "issuer".to_owned(),
@@ -33,6 +37,7 @@ fn restriction(target: &str, restricts: bool) -> Resource {
         target: PolicyTarget::Gateway(ObjectName::new("a", target)),
         spec: PolicySpec {
             jwt: restricts.then_some(jwt),
+            precedence,
             ..PolicySpec::default()
         },
     })
@@ -157,4 +162,45 @@ fn a_rejected_policy_that_restricts_nothing_closes_nothing() {
     let received = whole(&mut client, of_a_later_version(unknown, "one"));
     assert_eq!(policies(&received), ["one refuses, []"]);
     let _ = client.acknowledge(received, Vec::new());
+}
+
+/// Nearer policies would replace the previous version.
+#[test]
+fn a_rejected_restriction_refuses_every_request_if_the_previous_one_does_less() {
+    use Precedence::{Defaults, Overrides};
+    let refuses = vec!["one refuses, [Query(\"token-of-one\")]".to_owned()];
+    for ((did_restrict, before), after, closes) in [
+        ((true, Defaults), Defaults, false),
+        ((true, Defaults), Overrides, true),
+        ((true, Overrides), Defaults, false),
+        ((true, Overrides), Overrides, false),
+        ((false, Defaults), Defaults, true),
+        ((false, Overrides), Overrides, true),
+    ] {
+        let mut client = Client::new("pod".to_owned());
+        let previous = [restriction_of("one", did_restrict, before)];
+        let received = whole(&mut client, response(Kind::Policy, "1/1/1", &previous, &[]));
+        let _ = client.acknowledge(received, Vec::new());
+        let next = [restriction_of("one", true, after)];
+        let spoiled = || of_a_later_version(response(Kind::Policy, "2/1/1", &next, &[]), "one");
+        let received = whole(&mut client, spoiled());
+        let expected = if closes { refuses.clone() } else { Vec::new() };
+        assert_eq!(policies(&received), expected, "{before:?}, {after:?}");
+        let text = &received.refused[0].text;
+        assert_eq!(
+            text.contains("status 503 (policy_invalid)"),
+            closes,
+            "{text}"
+        );
+        let _ = client.acknowledge(received, Vec::new());
+
+        let received = whole(&mut client, spoiled());
+        assert_eq!(policies(&received), [""; 0], "it stays as it is");
+        let _ = client.acknowledge(received, Vec::new());
+        let corrected = response(Kind::Policy, "3/1/1", &previous, &[]);
+        let received = whole(&mut client, corrected);
+        assert_eq!(policies(&received), ["one"]);
+        let _ = client.acknowledge(received, Vec::new());
+        assert_eq!(client.substituted().count(), 0);
+    }
 }

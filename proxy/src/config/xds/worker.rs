@@ -96,21 +96,20 @@ impl Worker {
                 );
             }
         };
-        let (substitutes, held): (Vec<_>, Vec<_>) = kept
-            .iter()
-            .map(|it| (it.is_substitute, (it.resource.resource_key(), it.version)))
-            .partition(|(is_substitute, _)| *is_substitute);
-        let changes = kept.into_iter().map(|it| it.resource);
-        let changes = changes.map(|resource| (resource.resource_key(), Some(resource)));
+        let (substitutes, held): (Vec<_>, Vec<_>) =
+            kept.into_iter().partition(|it| it.is_substitute);
+        let changes = held.iter().chain(&substitutes).map(|it| {
+            let resource = &it.resource;
+            (resource.resource_key(), Some(resource.clone()))
+        });
         self.apply(changes.collect(), begun, Wait::First).await;
         let down: BTreeSet<ResourceKey> = self.down().map(|refusal| refusal.key).collect();
-        let held = held.into_iter().map(|(_, one)| one);
-        let held = held.map(|(key, version)| {
-            let version = (!down.contains(&key)).then_some(version);
-            (key, version)
-        });
-        self.client.restore(held);
-        let substitutes = substitutes.into_iter().map(|(_, one)| one);
+        self.client.restore(held.iter().map(|it| {
+            let is_down = down.contains(&it.resource.resource_key());
+            (&it.resource, (!is_down).then_some(it.version))
+        }));
+        let substitutes = substitutes.into_iter();
+        let substitutes = substitutes.map(|it| (it.resource.resource_key(), it.version));
         self.client.restore_substituted(substitutes);
         self.state.change(|state| state.restored = true);
         self.publish_versions();

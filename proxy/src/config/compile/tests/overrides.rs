@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::json;
+use xds::delta::Client;
 use xds::model::{
     self, AuthorizationPolicy, JwtMode, JwtPolicy, Model, NetworkList, NetworkPolicy, PolicySpec,
     PolicyTarget, Precedence, Resource, Timeout,
 };
 
-use self::generated::{added, enforced, jwt, listener_of_tenant, target_of_route};
+use self::generated::{histories, jwt, listener_of_tenant, target_of_route};
 use super::sample::{
     attachment, gateway, host, http_rule, limits, listener, model, policy, route, target,
 };
@@ -160,9 +161,11 @@ proptest! {
 
     #[test]
     fn no_policy_of_a_tenant_admits_what_an_overriding_one_refuses(
-        (enforced, all) in (enforced(), added()).prop_flat_map(|(enforced, added)| {
-            let all: Vec<Resource> = enforced.iter().chain(&added).cloned().collect();
-            (Just(enforced), Just(all).prop_shuffle())
+        ((enforced, histories), order) in histories().prop_flat_map(|(enforced, histories)| {
+            let versions = histories.iter().enumerate();
+            let order = versions.flat_map(|(at, history)| vec![at; history.len()]);
+            let order: Vec<usize> = order.collect();
+            (Just((enforced, histories)), Just(order).prop_shuffle())
         }),
     ) {
         let route = route_resource();
@@ -171,28 +174,33 @@ proptest! {
         refused.retain(|request| request.is_refused_by(&alone));
         let tokens = jwt_in_force(of(&alone));
 
-        // One by one, as resources arrive: whatever has arrived, all of the platform's hold from the moment on
-        // when the last of them is there.
+        // One by one, as a proxy receives them: whatever has arrived, and whether it is rejected, all of the
+        // platform's hold from the moment on when the last of them is there.
         let mut model = with([&route]);
         let mut compiler = Compiler::default();
         compiler.compile(&model, &Resolved::default(), &options());
+        let mut client = Client::new("proxy".to_owned());
         let mut missing: Vec<_> = enforced.iter().map(Resource::resource_key).collect();
-        let mut arrivals = all.into_iter();
+        let mut histories: Vec<_> = histories.into_iter().map(Vec::into_iter).collect();
+        let mut order = order.into_iter();
+        let mut is_any_rejected = false;
         loop {
             let snapshot = compiler.compile(&model, &Resolved::default(), &options());
             if missing.is_empty() {
                 for request in &refused {
                     prop_assert!(request.is_refused_by(&snapshot), "{request:?}");
                 }
-                if tokens.is_some() {
+                if tokens.is_some() && !is_any_rejected {
                     prop_assert_eq!(jwt_in_force(of(&snapshot)), tokens.clone());
                 }
             }
-            let Some(resource) = arrivals.next() else {
+            let Some(version) = order.next().and_then(|at| histories[at].next()) else {
                 break;
             };
-            missing.retain(|key| *key != resource.resource_key());
-            model.insert(resource);
+            let key = version.resource.resource_key();
+            missing.retain(|it| *it != key || !version.is_last);
+            is_any_rejected |= version.is_rejected;
+            model.apply(version.arrives_at(&mut client));
         }
     }
 }

@@ -1,13 +1,15 @@
-//! Generated policies of a platform and a tenant.
+//! Generated policies of a platform and a tenant, and how a proxy receives them.
 
 use std::net::IpAddr;
 
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use xds::delta::{Client, Encoded, Version};
+use xds::discovery::{self, Any, DeltaDiscoveryResponse};
 use xds::model::{
-    AuthorizationPolicy, AuthorizationRule, JwtMode, JwtPolicy, ListenerKey, NetworkList,
-    NetworkPolicy, PolicySpec, PolicyTarget, Precedence, RateLimitHeaders, RateLimitKey,
+    AuthorizationPolicy, AuthorizationRule, Change, JwtMode, JwtPolicy, ListenerKey, NetworkList,
+    NetworkPolicy, Policy, PolicySpec, PolicyTarget, Precedence, RateLimitHeaders, RateLimitKey,
     RateLimitPolicy, RateLimitRule, RateLimitStatus, Resource,
 };
 
@@ -142,7 +144,7 @@ fn policies(
 }
 
 /// Overriding policies of the platform.
-pub(super) fn enforced() -> impl Strategy<Value = Vec<Resource>> {
+fn enforced() -> impl Strategy<Value = Vec<Resource>> {
     let spec = || spec("platform", Precedence::Overrides).boxed();
     let listener = listener("http", None).key;
     policies(vec![
@@ -152,7 +154,7 @@ pub(super) fn enforced() -> impl Strategy<Value = Vec<Resource>> {
 }
 
 /// Policies of a tenant, which may override others at its own ListenerSet.
-pub(super) fn added() -> impl Strategy<Value = Vec<Resource>> {
+fn added() -> impl Strategy<Value = Vec<Resource>> {
     let default = || spec("tenant", Precedence::Defaults).boxed();
     let any = || {
         let overrides = spec("tenant", Precedence::Overrides).boxed();
@@ -168,4 +170,89 @@ pub(super) fn added() -> impl Strategy<Value = Vec<Resource>> {
             any(),
         ),
     ])
+}
+
+/// A version of a resource, as a proxy receives it.
+#[derive(Debug, Clone)]
+pub(super) struct Arrival {
+    pub(super) resource: Resource,
+    /// Whether it has a value that the proxy does not know.
+    pub(super) is_rejected: bool,
+    pub(super) is_last: bool,
+}
+
+impl Arrival {
+    fn last(resource: &Resource, is_rejected: bool) -> Self {
+        Self {
+            resource: resource.clone(),
+            is_rejected,
+            is_last: true,
+        }
+    }
+
+    /// What a proxy applies of it.
+    pub(super) fn arrives_at(self, client: &mut Client) -> Vec<Change> {
+        let encoded = Encoded::new(&self.resource);
+        let mut value = encoded.bytes.to_vec();
+        if self.is_rejected {
+            // `limits` with a largest head of 0 bytes.
+            value.extend([0x22, 0x02, 0x10, 0x00]);
+        }
+        let kind = encoded.key.kind;
+        let response = DeltaDiscoveryResponse {
+            system_version_info: "1/1/1".to_owned(),
+            type_url: kind.type_url().to_owned(),
+            nonce: "nonce".to_owned(),
+            resources: vec![discovery::Resource {
+                version: Version::of(&value).to_string(),
+                name: encoded.key.key.to_string(),
+                resource: Some(Any {
+                    type_url: kind.type_url().to_owned(),
+                    value: value.into(),
+                }),
+            }],
+            ..DeltaDiscoveryResponse::default()
+        };
+        let received = client.receive(response).expect("it is a part");
+        let received = received.expect("it is the last part");
+        assert_eq!(received.refused.len(), usize::from(self.is_rejected));
+        let changes = received.changes.clone();
+        let _ = client.acknowledge(received, Vec::new());
+        changes
+    }
+}
+
+/// Overriding policies of the platform, with the versions of these and of a tenant's policies as they arrive. The
+/// last version of an overriding one may be rejected; then an earlier one was as it is, or did not override.
+pub(super) fn histories() -> impl Strategy<Value = (Vec<Resource>, Vec<Vec<Arrival>>)> {
+    let earlier = || {
+        let precedence = prop::sample::select(vec![Precedence::Defaults, Precedence::Overrides]);
+        (option::of(precedence), prop::bool::weighted(0.4))
+    };
+    let all = (enforced(), added(), vec(earlier(), 2), prop::bool::ANY);
+    all.prop_map(|(enforced, added, earlier, is_tenants_rejected)| {
+        let platforms = { enforced.iter().zip(earlier) }.map(|(last, (earlier, is_rejected))| {
+            let earlier = earlier.map(|precedence| Arrival {
+                resource: with_precedence(last, precedence),
+                is_rejected: false,
+                is_last: false,
+            });
+            let last = Arrival::last(last, is_rejected);
+            earlier.into_iter().chain([last]).collect()
+        });
+        let tenants = added
+            .iter()
+            .map(|it| vec![Arrival::last(it, is_tenants_rejected)]);
+        let histories = platforms.chain(tenants).collect();
+        (enforced, histories)
+    })
+}
+
+fn with_precedence(policy: &Resource, precedence: Precedence) -> Resource {
+    let Resource::Policy(policy) = policy else {
+        panic!("it is a policy");
+    };
+    let mut policy = Policy::clone(policy);
+    policy.spec.precedence = precedence;
+    policy.into()
 }

@@ -1,0 +1,234 @@
+//! What takes the place of rejected resources, so that these leave nothing open: which of them are needed beside
+//! what is in effect, which are in effect, and when they end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::encoded::{Encoded, Version};
+use super::objects::Taken;
+use super::refusal::Refusal;
+use crate::model::{
+    Attachment, Attachments, Kind, Policy, Precedence, Resource, ResourceKey, Route, RouteKey,
+};
+
+/// The substitutes in effect, and what is in effect that makes others needless.
+#[derive(Debug, Default)]
+pub(super) struct Substitutes {
+    versions: BTreeMap<ResourceKey, Version>,
+    /// Rules and restrictions in effect; substitutes are not among them.
+    in_effect: BTreeMap<ResourceKey, Effect>,
+}
+
+/// What is known of a resource in effect.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// A rule at these listeners.
+    Rule(Attachments),
+    /// A policy that restricts access.
+    Restriction(Precedence),
+}
+
+/// The substitutes that a batch makes necessary.
+#[derive(Debug, Default)]
+pub(super) struct Needed {
+    /// Those that are not in effect yet, with their versions.
+    pub(super) new: Vec<(Version, Resource)>,
+    /// All of them.
+    keys: BTreeSet<ResourceKey>,
+}
+
+impl Effect {
+    /// That of a resource, if it has to be known.
+    pub(super) fn of(resource: &Resource) -> Option<Self> {
+        match resource {
+            Resource::Route(route) => Some(Self::Rule(route.attachments.clone())),
+            Resource::Policy(policy) if policy.spec.restricts_access() => {
+                Some(Self::Restriction(policy.spec.precedence))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Substitutes {
+    /// The keys of those in effect.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &ResourceKey> {
+        self.versions.keys()
+    }
+
+    /// Records a resource that is in effect now, or that there is none of this key any more.
+    pub(super) fn record(&mut self, key: &ResourceKey, effect: Option<Effect>) {
+        self.versions.remove(key);
+        match effect {
+            Some(effect) => self.in_effect.insert(key.clone(), effect),
+            None => self.in_effect.remove(key),
+        };
+    }
+
+    /// Records a substitute that is in effect now.
+    pub(super) fn insert(&mut self, key: ResourceKey, version: Version) {
+        self.in_effect.remove(&key);
+        self.versions.insert(key, version);
+    }
+
+    /// The substitutes that a batch needs; `is_held` is whether there is a resource of a key. Those of rules that are
+    /// not needed any more are removed with what is applied of the batch.
+    pub(super) fn needed(
+        &self,
+        taken: &mut Taken,
+        is_held: impl Fn(&ResourceKey) -> bool,
+    ) -> Needed {
+        let mut needed = Needed::default();
+        let mut rules = self.applied_rules(taken);
+        for refusing in std::mem::take(&mut taken.substitutes) {
+            if let Resource::Route(route) = &refusing
+                && of_rule(&self.in_effect, &route.key).next().is_some()
+            {
+                rules.insert(route.key.clone());
+            }
+            for substitute in self.beside_previous(refusing, &is_held) {
+                let key = substitute.resource_key();
+                let version = Encoded::new(&substitute).version;
+                if self.versions.get(&key) != Some(&version) {
+                    needed.new.push((version, substitute));
+                }
+                needed.keys.insert(key);
+            }
+        }
+        let beside = rules.iter().flat_map(|rule| self.at_listeners(rule));
+        let obsolete = beside.filter(|key| !needed.keys.contains(*key));
+        for key in obsolete {
+            taken.changes.entry(key.clone()).or_insert(None);
+        }
+        needed
+    }
+
+    /// The rules that a batch applies and that may have substitutes beside them.
+    fn applied_rules(&self, taken: &Taken) -> BTreeSet<RouteKey> {
+        let changed = taken.changes.keys().filter(|_| !self.versions.is_empty());
+        let rules = changed.filter(|key| key.kind == Kind::Route);
+        let rules = rules.filter_map(|key| RouteKey::parse(&key.key).ok());
+        rules.filter(|key| key.listener().is_none()).collect()
+    }
+
+    /// What is needed of a substitute beside the previous version of the resource.
+    fn beside_previous(
+        &self,
+        refusing: Resource,
+        is_held: impl Fn(&ResourceKey) -> bool,
+    ) -> Vec<Resource> {
+        let is_needed = match &refusing {
+            Resource::Route(route) => return self.where_new(route),
+            Resource::Policy(policy) => !self.restricts_like(policy),
+            _ => {
+                let key = refusing.resource_key();
+                !is_held(&key) || self.versions.contains_key(&key)
+            }
+        };
+        is_needed.then_some(refusing).into_iter().collect()
+    }
+
+    /// Whether the policy's previous version is a restriction that nearer policies cannot replace either, if they
+    /// could not replace the rejected one.
+    fn restricts_like(&self, rejected: &Policy) -> bool {
+        let key = ResourceKey {
+            kind: Kind::Policy,
+            key: rejected.key.to_shared(),
+        };
+        match self.in_effect.get(&key) {
+            Some(Effect::Restriction(previous)) => *previous >= rejected.spec.precedence,
+            Some(Effect::Rule(_)) | None => false,
+        }
+    }
+
+    /// The rule that refuses requests, or, if a previous version of it is at some of its listeners, one for each of
+    /// the others: a wider rule would get the requests there. The previous version may have another form: a
+    /// controller of another release sends it once for each listener, or once for all.
+    fn where_new(&self, refusing: &Route) -> Vec<Resource> {
+        let previous = of_rule(&self.in_effect, &refusing.key);
+        let previous: Vec<_> = previous
+            .filter_map(|(_, effect)| match effect {
+                Effect::Rule(attachments) => Some(attachments),
+                Effect::Restriction(_) => None,
+            })
+            .collect();
+        if previous.is_empty() {
+            return vec![refusing.clone().into()];
+        }
+        let is_new = |at: &&Attachment| previous.iter().all(|it| it.find(&at.listener).is_none());
+        let rules = refusing.attachments.iter().filter(is_new).map(|at| {
+            Resource::from(Route {
+                key: refusing.key.at(&at.listener),
+                attachments: at.clone().into(),
+                ..refusing.clone()
+            })
+        });
+        rules.collect()
+    }
+
+    /// Substitutes of a rule that are for one listener each.
+    fn at_listeners(&self, rule: &RouteKey) -> impl Iterator<Item = &ResourceKey> {
+        let of_rule = of_rule(&self.versions, rule).map(|(key, _)| key);
+        of_rule.filter(|key| RouteKey::parse(&key.key).is_ok_and(|it| it.listener().is_some()))
+    }
+
+    /// Says in each rejection what it means, if substitutes are in effect or needed.
+    pub(super) fn explain(&self, refused: &mut [Refusal], needed: &Needed) {
+        for Refusal { key, text } in refused {
+            let is_closed =
+                |key: &ResourceKey| needed.keys.contains(key) || self.versions.contains_key(key);
+            let consequence = if is_closed(key) {
+                consequence(key.kind)
+            } else if needed.is_at_listeners_of(key) {
+                "it has no previous version at some of its listeners, so its requests there get status 500, \
+                 and its connections are closed"
+            } else {
+                continue;
+            };
+            *text = format!("{consequence}: {text}");
+        }
+    }
+}
+
+impl Needed {
+    fn is_at_listeners_of(&self, key: &ResourceKey) -> bool {
+        let rule = (key.kind == Kind::Route).then(|| RouteKey::parse(&key.key).ok());
+        let Some(rule) = rule.flatten() else {
+            return false;
+        };
+        let prefix = format!("{}/", rule.rule());
+        let mut routes = self.keys.iter().filter(|it| it.kind == Kind::Route);
+        routes.any(|it| it.key.starts_with(&prefix))
+    }
+}
+
+/// The entries of a rule, in all forms.
+fn of_rule<'m, V>(
+    entries: &'m BTreeMap<ResourceKey, V>,
+    rule: &RouteKey,
+) -> impl Iterator<Item = (&'m ResourceKey, &'m V)> + use<'m, V> {
+    let prefix = format!("{}/", rule.rule());
+    let first = ResourceKey {
+        kind: Kind::Route,
+        key: prefix.as_str().into(),
+    };
+    let from_first = entries.range(first..);
+    from_first.take_while(move |(it, _)| it.kind == Kind::Route && it.key.starts_with(&prefix))
+}
+
+/// What the rejection of a resource without a previous version means. Statuses and events quote it.
+fn consequence(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Route => {
+            "it has no previous version there, so its requests get status 500, and its connections are \
+             closed"
+        }
+        Kind::Listener => {
+            "it has no previous version there, so requests for its host get status 403, and TLS \
+             handshakes are refused"
+        }
+        _ => {
+            "it restricts access and has no previous version there that does so with the same precedence, so \
+             requests of its target get status 503 (policy_invalid)"
+        }
+    }
+}
