@@ -1,6 +1,7 @@
 //! The status of a policy follows the policies that take precedence over it, in every order.
 
 use jiff::Timestamp;
+use serde_json::json;
 use translate::admit::{Source, admit};
 use translate::status::{ConditionType, Status};
 use translate::{Delta, Event, Object, ObjectRef, Options, Translator};
@@ -112,4 +113,95 @@ fn the_status_of_a_policy_follows_those_that_override_it() {
     let policy: ObjectRef = objects(&enforced_at(""))[0].object_ref();
     let delta = apply(&mut translator, vec![Event::Delete(policy)]);
     assert_eq!(programmed(&delta).as_deref(), Some("as usual"));
+}
+
+/// Listeners of the Gateway of the test below.
+const LISTENERS: u16 = 64;
+
+/// Routes with as many rules as one may have, and a policy for each.
+const ROUTES: usize = 313;
+const RULES: usize = 16;
+
+/// A namespace with thousands of policies must not cost the controller seconds whenever the owner of a Gateway
+/// changes an overriding policy.
+#[test]
+fn thousands_of_policies_follow_an_overriding_one_with_little_work() {
+    let value = |value: serde_json::Value| {
+        let admitted = admit(&[Source::new("case.yaml", &value.to_string())]);
+        assert!(admitted.findings.is_empty(), "{:?}", admitted.findings);
+        let mut objects = admitted.objects.into_iter();
+        Event::Upsert(objects.next().expect("one object").0)
+    };
+    let listeners = (0..LISTENERS).map(|number| {
+        json!({"name": format!("l{number}"), "port": 8080, "protocol": "HTTP", "hostname": format!("h{number}.test"),
+               "allowedRoutes": {"namespaces": {"from": "All"}}})
+    });
+    let mut batch = vec![value(json!({
+        "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+        "metadata": {"name": "gw", "namespace": "infra"},
+        "spec": {"gatewayClassName": "gateway", "listeners": listeners.collect::<Vec<_>>()},
+    }))];
+    for route in 0..ROUTES {
+        let rules = (0..RULES).map(|rule| json!({"name": format!("r{rule}")}));
+        batch.push(value(json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+            "metadata": {"name": format!("route{route}"), "namespace": "app"},
+            "spec": {"parentRefs": [{"name": "gw", "namespace": "infra"}], "rules": rules.collect::<Vec<_>>()},
+        })));
+        batch.extend((0..RULES).map(|rule| {
+            value(json!({
+                "apiVersion": "gateway-system.io/v1alpha1", "kind": "TrafficPolicy",
+                "metadata": {"name": format!("policy{route}-{rule}"), "namespace": "app"},
+                "spec": {
+                    "targetRefs": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute",
+                                    "name": format!("route{route}"), "sectionName": format!("r{rule}")}],
+                    "accessLog": {"disabled": true},
+                },
+            }))
+        }));
+    }
+    batch.push(Event::Start);
+    let mut translator = Translator::new(Options::machine());
+    let policies = ROUTES * RULES;
+    apply(&mut translator, batch);
+    let mut change = |section: &str, fields: &str| {
+        let objects = objects(&enforced(
+            section,
+            &format!("precedence: Overrides\n  {fields}"),
+        ));
+        let delta = apply(
+            &mut translator,
+            objects.into_iter().map(Event::Upsert).collect(),
+        );
+        (
+            delta.statuses.len(),
+            translator.units_run(),
+            translator.facts_read(),
+        )
+    };
+    let log = "accessLog: {format: json}";
+    for (section, added, expected) in [
+        ("", log, policies),
+        // Nobody loses anything to what holds in addition, nor to another value of the same field.
+        ("", "accessLog: {format: text}", 0),
+        (
+            "",
+            "accessLog: {format: text}\n  networks: {deny: [192.0.2.0/24]}",
+            0,
+        ),
+        (
+            "",
+            "accessLog: {format: text}\n  networks: {deny: [192.0.2.0/25]}",
+            0,
+        ),
+        (", sectionName: l1", log, policies),
+    ] {
+        let (statuses, units, facts) = change(section, added);
+        assert!(statuses >= expected, "{statuses} statuses after {added}");
+        assert!(units <= expected + 16, "{units} units after {added}");
+        assert!(
+            facts <= 16 * units,
+            "{facts} facts of {units} units after {added}"
+        );
+    }
 }

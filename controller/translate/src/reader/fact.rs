@@ -115,8 +115,9 @@ facts! {
     Policy(ObjectName);
     /// The settings of a `TrafficPolicy` that take effect at a target.
     ClaimedPolicy(Arc<PolicyTarget>, ObjectName);
-    /// The policies that take precedence over those of targets within this one.
-    Overrides(Arc<PolicyTarget>);
+    /// The targets of a Gateway with policies that take precedence over those of targets within them, and what
+    /// these override.
+    Overriding(ObjectName);
     /// The Gateways that send to an upstream.
     Users(Upstream);
     /// The ports of a Service that something is sent to.

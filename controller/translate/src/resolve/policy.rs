@@ -304,6 +304,14 @@ pub(crate) fn overridden(
     problems.collect()
 }
 
+/// Whether others lose the same to both.
+pub(crate) fn override_alike(one: &PolicySpec, other: &PolicySpec) -> bool {
+    // What is evaluated in addition takes nothing from others, whether it is set or not. Of all else but limits it
+    // matters only whether it is set.
+    let takes = |spec: &PolicySpec, field: &Field| (field.yields)(spec, spec);
+    one.limits == other.limits && FIELDS.iter().all(|it| takes(one, it) == takes(other, it))
+}
+
 /// Number of fields that a policy sets.
 pub(crate) fn set_fields(spec: &PolicySpec) -> usize {
     FIELDS.iter().filter(|field| (field.is_set)(spec)).count()

@@ -4,7 +4,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use xds::fast_hash::FastHashMap;
-use xds::model::{ListenerKey, ObjectName, ServiceKey};
+use xds::model::{ListenerKey, ObjectName, PolicyTarget, ServiceKey};
 use xds::small_map::SmallMap;
 
 use crate::store::ObjectRef;
@@ -27,6 +27,8 @@ pub(crate) struct Counts {
     pub(crate) closing_policies: FastHashMap<ObjectName, u64>,
     /// The policies that do not apply to each Gateway because their statuses have no room for it.
     pub(crate) left_out: Count<ObjectName, ObjectRef>,
+    /// The targets of each Gateway with policies that take precedence over others.
+    pub(crate) overriding: Count<ObjectName, Arc<PolicyTarget>>,
     /// The objects of this controller that carry requests, by namespace: kind and name.
     pub(crate) ours: Count<Arc<str>, (&'static str, ObjectName)>,
 }
@@ -139,6 +141,7 @@ impl Counts {
             && self.picker_users.is_empty()
             && self.closing_policies.is_empty()
             && self.left_out.is_empty()
+            && self.overriding.is_empty()
             && self.ours.is_empty()
     }
 }

@@ -85,6 +85,8 @@ pub struct Translator {
     batch: u32,
     /// Units that ran in it.
     ran: usize,
+    /// Facts that these read.
+    read: usize,
 }
 
 impl Translator {
@@ -98,6 +100,7 @@ impl Translator {
             is_started: false,
             batch: 0,
             ran: 0,
+            read: 0,
         }
     }
 
@@ -111,7 +114,7 @@ impl Translator {
     /// [`Event::Start`]. A time before that of an earlier batch counts as that time.
     pub fn apply(&mut self, batch: Batch, now: Timestamp) -> Delta {
         self.batch = self.batch.wrapping_add(1);
-        self.ran = 0;
+        (self.ran, self.read) = (0, 0);
         for event in batch {
             self.take(event);
         }
@@ -131,6 +134,7 @@ impl Translator {
         while let Some((id, unit)) = self.registry.pop(self.batch) {
             self.ran += 1;
             let ran = unit.run(&mut self.state);
+            self.read += ran.reads.len();
             self.follow(id, unit.stratum(), ran);
         }
     }
@@ -139,6 +143,12 @@ impl Translator {
     #[must_use]
     pub fn units_run(&self) -> usize {
         self.ran
+    }
+
+    /// Number of facts that these units read.
+    #[must_use]
+    pub fn facts_read(&self) -> usize {
+        self.read
     }
 
     /// What is used of budgets, where that changed since the last call; `None` for what nothing uses any

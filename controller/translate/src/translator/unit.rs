@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use xds::fast_hash::FastHashMap;
-use xds::model::ObjectName;
+use xds::model::{ObjectName, PolicyTarget};
 
 use super::claims::Claims;
 use super::counts::Counts;
@@ -192,6 +192,23 @@ impl Changes<'_> {
         let (old, new) = (old.iter().map(entry), new.iter().map(entry));
         let changed = self.counts.left_out.replace(old, new).into_iter();
         let facts = changed.map(|(gateway, _)| Fact::LeftOutOf(gateway));
+        self.facts.extend(facts);
+    }
+
+    /// The Gateway at which policies of a target take precedence over others, before and after, and whether they
+    /// override the same.
+    pub(crate) fn overriding(
+        &mut self,
+        target: &Arc<PolicyTarget>,
+        (old, new): (Option<&ObjectName>, Option<&ObjectName>),
+        is_same: bool,
+    ) {
+        let entry = |gateway: &ObjectName| (gateway.clone(), Arc::clone(target));
+        let (before, after) = (old.into_iter().map(entry), new.into_iter().map(entry));
+        let changed = self.counts.overriding.replace(before, after).into_iter();
+        let changed = changed.map(|(gateway, _)| gateway);
+        let altered = new.filter(|_| old == new && !is_same).cloned();
+        let facts = changed.chain(altered).map(Fact::Overriding);
         self.facts.extend(facts);
     }
 

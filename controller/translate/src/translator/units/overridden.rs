@@ -8,21 +8,22 @@ use xds::model::{ListenerKey, ObjectName, PolicySpec, PolicyTarget, Precedence};
 
 use super::tokens::{gateway_of, gateways};
 use super::{AttachedUnit, RouteKind, RouteName};
-use crate::owner::{self, Owner};
+use crate::owner;
 use crate::problem::Problem;
-use crate::reader::Fact;
 use crate::resolve::policy::{overridden, set_fields, target_key};
 use crate::status::Overridden;
+use crate::translator::emitted::Gateways;
 use crate::translator::unit::UnitReader;
 
-/// Listeners of a route for which its policies' statuses say what is overridden there: as many as a Gateway has of
-/// its own. A route may have thousands, and a namespace thousands of policies for such routes.
+/// Listeners of a route for which its policies' statuses say what is overridden there, if policies of listeners or
+/// ListenerSets take precedence: as many as a Gateway has of its own. A route may have thousands, and a namespace
+/// thousands of policies for such routes.
 const MOST_WAYS: usize = 64;
 
-/// The targets that a request passes, the widest first.
-type Way = Vec<Arc<PolicyTarget>>;
+/// The targets that a request passes and that have policies that take precedence, the widest first.
+type Way<'a> = Vec<&'a Arc<PolicyTarget>>;
 
-impl UnitReader<'_> {
+impl<'a> UnitReader<'a> {
     /// What the policy `name` loses of its settings at a target.
     pub(super) fn overridden(
         &self,
@@ -31,9 +32,11 @@ impl UnitReader<'_> {
         spec: &PolicySpec,
     ) -> Overridden {
         let mut problems: Vec<Problem> = Vec::new();
-        let (ways, are_all) = self.ways(target, spec.precedence);
+        let (ways, are_all) = self.ways(target);
         let mut is_all = are_all && !ways.is_empty();
-        for way in ways {
+        for mut way in ways {
+            // Of the policies of its own target that override others, the older one has won already.
+            way.retain(|it| *it != target || spec.precedence == Precedence::Defaults);
             let lost = self.overridden_on(&way, (name, target), spec);
             is_all &= lost.len() == set_fields(spec);
             let known = |new: &Problem| problems.iter().any(|it| it.field == new.field);
@@ -49,14 +52,14 @@ impl UnitReader<'_> {
     /// What it loses to policies on one way: each field to that of the widest target.
     fn overridden_on(
         &self,
-        way: &Way,
+        way: &Way<'_>,
         (name, target): (&ObjectName, &Arc<PolicyTarget>),
         spec: &PolicySpec,
     ) -> Vec<Problem> {
         let mut problems: Vec<Problem> = Vec::new();
         for wider in way {
             let others = self.overriding(wider);
-            for (by, other) in others.filter(|(by, _)| *by != name || wider != target) {
+            for (by, other) in others.filter(|(by, _)| *by != name || *wider != target) {
                 let at = target_key(wider).replacen('/', " ", 1);
                 for problem in overridden(spec, by, &at, other) {
                     if problems.iter().all(|known| known.field != problem.field) {
@@ -68,56 +71,81 @@ impl UnitReader<'_> {
         problems
     }
 
-    /// The ways to a target, and whether these are all of them. It is itself the last step, unless its policy overrides others: of those the older
-    /// one has won already.
-    fn ways(&self, target: &Arc<PolicyTarget>, precedence: Precedence) -> (BTreeSet<Way>, bool) {
-        let to_listener = |listener: &ListenerKey| {
-            let owner = owner::of_listener(listener);
-            let gateway = owner.as_ref().and_then(|owner| gateway_of(self, owner));
-            let set = match owner {
-                Some(Owner::ListenerSet(set)) => Some(PolicyTarget::ListenerSet(set)),
-                Some(Owner::Gateway(_)) | None => None,
-            };
-            let gateway = gateway.cloned().map(PolicyTarget::Gateway);
-            let listener = PolicyTarget::Listener(listener.clone());
-            let way = gateway.into_iter().chain(set).chain([listener]);
-            way.map(Arc::new).collect()
-        };
-        let mut are_all = true;
-        let mut ways: BTreeSet<Way> = match &**target {
+    /// The different ways to a target, and whether these are all of them.
+    fn ways(&self, target: &Arc<PolicyTarget>) -> (BTreeSet<Way<'a>>, bool) {
+        let gateways = self.gateways_around(target);
+        let overriding = gateways.iter().map(|it| (it, self.overriding_targets(it)));
+        let overriding: Vec<_> = overriding.collect();
+        let is_gateway =
+            |target: &&Arc<PolicyTarget>| matches!(***target, PolicyTarget::Gateway(_));
+        let (kind, object) = match &**target {
             PolicyTarget::Route { kind, object } | PolicyTarget::Rule { kind, object, .. } => {
-                let listeners = self.listeners_of(kind, object);
-                are_all = listeners.len() <= MOST_WAYS;
-                listeners.iter().take(MOST_WAYS).map(to_listener).collect()
+                (kind, object)
             }
-            PolicyTarget::Listener(listener) => [to_listener(listener)].into(),
-            PolicyTarget::Gateway(_) => [vec![Arc::clone(target)]].into(),
-            PolicyTarget::ListenerSet(_) | PolicyTarget::Service(_) | PolicyTarget::Backend(_) => {
-                let gateways = gateways(self, target);
-                let gateways = gateways.iter().cloned().map(PolicyTarget::Gateway);
-                gateways
-                    .map(|gateway| vec![Arc::new(gateway), Arc::clone(target)])
-                    .collect()
+            _ => {
+                let ways = overriding.into_iter().map(|(_, mut targets)| {
+                    targets.retain(|it| is_on_way(it, target));
+                    targets
+                });
+                return (ways.collect(), true);
             }
         };
-        if precedence == Precedence::Overrides {
-            let without = |way: Way| way.into_iter().filter(|it| it != target).collect();
-            ways = ways.into_iter().map(without).collect();
+        if overriding
+            .iter()
+            .all(|(_, targets)| targets.iter().all(|it| is_gateway(it)))
+        {
+            return (overriding.into_iter().map(|(_, it)| it).collect(), true);
         }
-        (ways, are_all)
+        let listeners = self.listeners_of(kind, object);
+        let ways = listeners.iter().take(MOST_WAYS).map(|listener| {
+            let gateway = || gateway_of(self, &owner::of_listener(listener)?);
+            let gateway = if overriding.len() > 1 {
+                gateway()
+            } else {
+                gateways.first()
+            };
+            let mut of_gateway = overriding.iter().filter(|(it, _)| Some(*it) == gateway);
+            let targets = of_gateway.next().map(|(_, targets)| targets.iter());
+            let listener = PolicyTarget::Listener(listener.clone());
+            let on_way = targets.into_iter().flatten().copied();
+            on_way.filter(|it| is_on_way(it, &listener)).collect()
+        });
+        (ways.collect(), listeners.len() <= MOST_WAYS)
+    }
+
+    /// The Gateways whose policies may override those of a target.
+    fn gateways_around(&self, target: &PolicyTarget) -> Gateways {
+        match target {
+            // Also if they carry nothing.
+            PolicyTarget::Gateway(gateway) => [gateway.clone()].into(),
+            PolicyTarget::Listener(listener) => {
+                let owner = owner::of_listener(listener);
+                let gateway = owner.and_then(|owner| gateway_of(self, &owner));
+                gateway.into_iter().cloned().collect()
+            }
+            _ => gateways(self, target),
+        }
     }
 
     /// The listeners that a route is attached to.
-    fn listeners_of(&self, kind: &str, name: &ObjectName) -> Vec<ListenerKey> {
+    fn listeners_of(&self, kind: &str, name: &ObjectName) -> &'a [ListenerKey] {
+        // It has been read that the route is carried, so a change of its listeners is seen.
         let kind = RouteKind::of(kind);
-        self.depend_on(Fact::CarriedRoute(kind.as_str(), name.clone()));
         let name = name.clone();
-        let attached = self
-            .tables
-            .attached
-            .get(&AttachedUnit(RouteName { kind, name }));
-        attached
-            .map(|it| it.listeners().to_vec())
-            .unwrap_or_default()
+        let unit = AttachedUnit(RouteName { kind, name });
+        let attached = self.tables.attached.get(&unit);
+        attached.map_or(&[], |attached| attached.listeners())
+    }
+}
+
+/// Whether requests of a listener, or to all of another target, pass a target that may override others.
+fn is_on_way(overriding: &PolicyTarget, to: &PolicyTarget) -> bool {
+    match overriding {
+        PolicyTarget::Gateway(_) => true,
+        PolicyTarget::ListenerSet(set) => match to {
+            PolicyTarget::Listener(listener) => listener.listener_set().as_ref() == Some(set),
+            _ => overriding == to,
+        },
+        _ => overriding == to,
     }
 }
