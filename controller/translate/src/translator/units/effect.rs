@@ -12,7 +12,9 @@ use super::room::FullGateways;
 use super::tokens::gateways;
 use crate::api::TrafficPolicy;
 use crate::budgets::Budget;
+use crate::owner::{self, Owner};
 use crate::problem::Problem;
+use crate::reason::Reason;
 use crate::resolve::policy::{ClaimedPolicy, Phase, TargetedPolicy};
 use crate::resolve::policy_fields::is_without_effect;
 use crate::status::{NO_EFFECT, NONE_OVERRIDDEN, Overridden, PolicyStatus, Status, TargetOutcome};
@@ -166,6 +168,10 @@ impl EffectUnit {
             }
             inapplicable.to_mut().push(problem);
         }
+        let connections = claimed_policy.and_then(|it| beside_connections(reader, targeted, it));
+        if let Some(problem) = connections {
+            inapplicable.to_mut().push(problem);
+        }
         TargetOutcome {
             reference,
             refusal,
@@ -294,6 +300,62 @@ impl EffectUnit {
     }
 }
 
+/// That what a policy enforces for requests does not hold for the connections and datagrams of listeners of its
+/// target, whose owner may expect it to.
+fn beside_connections(
+    reader: &UnitReader<'_>,
+    targeted: &TargetedPolicy,
+    claimed: &ClaimedPolicy,
+) -> Option<Problem> {
+    let spec = &claimed.spec;
+    let fields = [
+        ("jwt", spec.jwt.is_some()),
+        ("authorization", spec.authorization.is_some()),
+        ("rateLimit", spec.rate_limit.is_some()),
+    ];
+    let fields = fields.into_iter().filter(|(_, is_set)| *is_set);
+    let fields: Vec<&str> = fields.map(|(name, _)| name).collect();
+    let first = fields
+        .first()
+        .filter(|_| spec.precedence == Precedence::Overrides)?;
+    let (owner, only) = match &*targeted.target {
+        PolicyTarget::Gateway(gateway) => (Owner::Gateway(gateway.clone()), None),
+        PolicyTarget::ListenerSet(set) => (Owner::ListenerSet(set.clone()), None),
+        PolicyTarget::Listener(listener) => (owner::of_listener(listener)?, Some(listener)),
+        PolicyTarget::Route { .. }
+        | PolicyTarget::Rule { .. }
+        | PolicyTarget::Service(_)
+        | PolicyTarget::Backend(_) => return None,
+    };
+    let listeners = reader.offers(&owner)?.listeners.iter();
+    let listeners = listeners.filter(|it| only.is_none_or(|only| *only == it.key));
+    let of_bytes = listeners.filter(|it| !["HTTP", "HTTPS"].contains(&&*it.protocol));
+    let named: Vec<String> = of_bytes
+        .map(|it| format!("{} ({})", it.name, it.protocol))
+        .collect();
+    let (some, others) = named.split_at(named.len().min(MOST_NAMED));
+    if some.is_empty() {
+        return None;
+    }
+    let more = match others.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = format!(
+        "connections and datagrams of these listeners are no requests, and pass without {}: {}{more}. Set networks, \
+         and limits of connections, for them",
+        fields.join(", "),
+        some.join(", "),
+    );
+    Some(Problem::new(
+        Reason::Invalid,
+        format!("spec.{first}"),
+        message,
+    ))
+}
+
+/// Listeners that a message names.
+const MOST_NAMED: usize = 4;
 /// The effect of a policy that limits rates, with what may be unexpected.
 fn effect_of(spec: &PolicySpec) -> Option<Cow<'static, str>> {
     let keys = spec.rate_limit.as_ref()?.rules.iter();
