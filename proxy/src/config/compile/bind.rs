@@ -83,8 +83,7 @@ impl<'c> BindCompiler<'c> {
         }
     }
 
-    /// Connection settings of a bind, from its Gateway and the Gateway's own listeners. If those differ,
-    /// the least specific one decides: it gets everything without a match.
+    /// Connection settings of a bind, from its Gateway and the Gateway's own listeners.
     fn connection_settings(
         &self,
         bind: &model::Bind,
@@ -92,8 +91,8 @@ impl<'c> BindCompiler<'c> {
     ) -> ConnectionSettings<'c> {
         let own = listeners.iter();
         let own = own.map(|listener| self.policies.of_own_listener(&listener.key));
-        let layers = std::iter::once(self.policies.of_gateway(&bind.gateway)).chain(own);
-        ConnectionSettings::of(&layers.collect::<Vec<_>>())
+        let gateway = self.policies.of_gateway(&bind.gateway);
+        ConnectionSettings::of(gateway, &own.collect::<Vec<_>>())
     }
 
     /// The networks that are checked when a connection is accepted: those of the Gateway as a whole, which no

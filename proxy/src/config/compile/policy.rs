@@ -395,16 +395,20 @@ impl Default for ConnectionSettings<'_> {
 }
 
 impl<'a> ConnectionSettings<'a> {
-    /// Of these layers, from the widest target on: the nearest one that sets a field, but overriding
-    /// policies before all others, and of those the widest.
-    pub(super) fn of(layers: &[&'a Layer]) -> Self {
-        let settings = layers.iter().fold(Self::default(), |settings, layer| {
+    /// Of a Gateway and its own listeners at a port, the most specific host name first. The Gateway's hold where no
+    /// listener's do, and overriding ones before all others. Of several listeners the least specific one decides in
+    /// either case: it gets everything without a match.
+    pub(super) fn of(gateway: &'a Layer, listeners: &[&'a Layer]) -> Self {
+        let listeners = listeners.iter().copied();
+        let defaults = std::iter::once(gateway).chain(listeners.clone());
+        let overrides = listeners.chain([gateway]);
+        let settings = defaults.fold(Self::default(), |settings, layer| {
             settings.with(layer, Precedence::Defaults)
         });
-        let settings = layers.iter().rev().fold(settings, |settings, layer| {
+        let settings = overrides.clone().fold(settings, |settings, layer| {
             settings.with(layer, Precedence::Overrides)
         });
-        let bounds = layers.iter().flat_map(|layer| layer.bounds());
+        let bounds = overrides.flat_map(|layer| layer.bounds());
         Self {
             limits: bounds.fold(settings.limits, Limits::bounded_by),
             ..settings

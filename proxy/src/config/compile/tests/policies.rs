@@ -187,6 +187,31 @@ fn connection_settings_come_from_gateway_and_listener_policies() {
 }
 
 #[test]
+fn of_overriding_connection_settings_those_of_the_wider_target_hold() {
+    let (defaults, overrides) = (model::Precedence::Defaults, model::Precedence::Overrides);
+    let mut model = model();
+    model.insert(listener("narrow", Some("a.example.com")).into());
+    let trust = |hops, precedence| PolicySpec {
+        trust: NonZeroU32::new(hops).map(model::Trust::Hops),
+        precedence,
+        ..PolicySpec::default()
+    };
+    let of_listener = |name| PolicyTarget::Listener(listener(name, None).key);
+    let hops = |model: &Model| bind(&compile(model)).trust.clone();
+    for (name, target, precedence, expected) in [
+        ("a", of_listener("http"), defaults, 1),
+        ("b", of_listener("narrow"), overrides, 2),
+        ("c", of_listener("http"), overrides, 3),
+        ("d", PolicyTarget::Gateway(gateway()), defaults, 3),
+        ("e", PolicyTarget::Gateway(gateway()), overrides, 5),
+    ] {
+        let hops_of = u32::from(name.as_bytes()[0] - b'a') + 1;
+        model.insert(policy(name, target, trust(hops_of, precedence)).into());
+        assert_eq!(hops(&model), TrustedHops::Last(expected), "with {name}");
+    }
+}
+
+#[test]
 fn sockets_take_no_settings_from_policies_of_listener_sets() {
     let set = ObjectName::new("tenant", "set");
     let mut more = listener("more", Some("tenant.example.com"));
