@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use xds::delta::{Client, Encoded, Member, Publication, Report, Version};
 use xds::model::{
     Attachment, Attachments, BindKey, HttpMatch, HttpRule, Kind, Listener, ListenerKey,
-    ListenerProtocol, ObjectName, PathMatch, Resource, ResourceKey, Route, RouteKey, RouteRule,
+    ListenerProtocol, ObjectName, PathMatch, Resource, Route, RouteKey, RouteRule,
 };
 use xds_grpc::client::{Controller, Stream};
 use xds_grpc::server::{
@@ -42,18 +42,15 @@ const RULES: u16 = 16;
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Result<()> {
-    let resources = resources();
-    let held: Vec<(ResourceKey, Version)> = resources
-        .iter()
-        .map(|it| (it.key.clone(), it.version))
-        .collect();
+    let held = resources();
+    let resources: Vec<Arc<Encoded>> = held.iter().map(|it| Arc::new(Encoded::new(it))).collect();
     let folder = TempDir::new()?;
     let running = Running::start(folder.path(), &resources)?;
     println!("{} resources, {PROXIES} proxies", resources.len());
     let clients = Builder::new_current_thread().enable_all().build()?;
     for report in [Report::Versions, Report::Digests] {
         for case in [Case::Same, Case::OneDiffers] {
-            let measured = measure(&running, folder.path(), &held, (case, report));
+            let measured = measure(&running, folder.path(), (&held, &resources), (case, report));
             println!("{report:?}, {case:?}: {}", clients.block_on(measured)?);
         }
     }
@@ -71,7 +68,7 @@ enum Case {
 async fn measure(
     running: &Running,
     folder: &Path,
-    held: &[(ResourceKey, Version)],
+    (held, encoded): (&[Resource], &[Arc<Encoded>]),
     (case, report): (Case, Report),
 ) -> Result<String> {
     let address = format!("https://localhost:{}", running.address.port());
@@ -79,12 +76,16 @@ async fn measure(
     let controller = Controller::new(&address, file("ca"), file("token"))?;
     let clients = (0..PROXIES).map(|number| {
         let mut client = Client::new(format!("infra/edge/edge-{number}"));
-        let held = held.iter().enumerate().map(|(at, (key, version))| {
+        let restored = held.iter().zip(encoded).enumerate();
+        client.restore(restored.map(|(at, (resource, encoded))| {
             let other = matches!(case, Case::OneDiffers) && at == held.len() / 2;
-            let version = if other { Version::of(b"") } else { *version };
-            (key.clone(), Some(version))
-        });
-        client.restore(held);
+            let version = if other {
+                Version::of(b"")
+            } else {
+                encoded.version
+            };
+            (resource, Some(version))
+        }));
         client
     });
     let clients: Vec<Client> = clients.collect();
@@ -201,7 +202,7 @@ fn gateway() -> ObjectName {
 }
 
 /// Listeners, and rules that are attached to all of them.
-fn resources() -> Vec<Arc<Encoded>> {
+fn resources() -> Vec<Resource> {
     let keys: Vec<ListenerKey> = (0..LISTENERS)
         .map(|number| ListenerKey::new("Gateway", &gateway(), &format!("listener-{number}")))
         .collect();
@@ -239,8 +240,7 @@ fn resources() -> Vec<Arc<Encoded>> {
             rule: RouteRule::Http(HttpRule::refusing(vec![matched])),
         })
     });
-    let resources = listeners.chain(rules);
-    resources.map(|it| Arc::new(Encoded::new(&it))).collect()
+    listeners.chain(rules).collect()
 }
 
 /// Writes an authority and a token for proxies, and returns the server's configuration.

@@ -12,7 +12,7 @@ use xds::model::{
     Features, Kind, ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, Resource,
 };
 
-use crate::support::{Stream, decoded, gateway, key, names, publication, service};
+use crate::support::{Stream, decoded, gateway, names, publication, service};
 
 /// A stream of a client that reports digests.
 struct Link<'a> {
@@ -157,7 +157,7 @@ fn what_could_not_be_applied_is_sent_again() {
     let mut views = Views::default();
     views.publish(publication(&[("x", Some(1)), ("y", Some(1))]));
     let mut client = connected(&mut views);
-    client.restore([(key("x"), None)]);
+    client.restore([(&service("x", 1), None)]);
     let mut link = Link::open(&mut client, &mut views);
     assert_eq!(link.exchange(&mut views), ["x"]);
     assert_eq!(link.asked, [Kind::Service]);
@@ -222,8 +222,10 @@ fn a_digest_of_another_release_is_one_that_differs() {
 fn requests_of_a_proxy_do_not_grow_with_what_it_holds() {
     let version = Version::of(b"content");
     let mut client = Client::new("a/web/pod".to_owned());
-    let many = (0..200_000).map(|number| (key(&format!("{number:0100}")), Some(version)));
-    client.restore(many);
+    let many: Vec<Resource> = (0..200_000)
+        .map(|number| service(&format!("{number:0100}"), 1))
+        .collect();
+    client.restore(many.iter().map(|it| (it, Some(version))));
     let requests = client.connect(Report::Digests).into_iter();
     let bytes: usize = requests.map(|request| request.encoded_len()).sum();
     assert!(bytes < 2_000, "{bytes}");
