@@ -1,6 +1,6 @@
 //! The header fields of a request as policies evaluate it: the fields that the client sent, without
 //! those that only the gateway or an authorization server may set, and with the ones that they set. Overriding
-//! policies see the fields as the client sent them.
+//! policies see the fields as the client sent them, and the client's certificate as the gateway verified it.
 
 use super::forwarded::HeaderTrust;
 use super::jwt::Principal;
@@ -42,7 +42,7 @@ pub struct EffectiveFields<'a> {
     pub header_trust: HeaderTrust,
     /// The authenticated sender, once known.
     pub principal: Option<&'a Principal<'a>>,
-    /// Lines of the gateway, in the place of the client's.
+    /// Lines of the gateway that are for this view, in the place of the client's.
     pub own: &'a [u8],
     /// The edits that authorization servers have granted.
     pub grants: Option<&'a Mutation>,
@@ -61,22 +61,21 @@ impl<'a> EffectiveFields<'a> {
             let passes = passes(field) && !self.drops(field.known, name);
             passes.then(|| (name, field.value.of(self.bytes)))
         });
-        let (own, granted) = match self.view {
-            PolicyView::Effective => (self.own, self.grants.map_or(&[][..], Mutation::lines)),
-            PolicyView::AsSent | PolicyView::AsSentWithClaims => (&[][..], &[][..]),
-        };
-        let own = pairs(own).filter(move |(name, _)| !self.is_granted(name));
+        let granted = self.grants().map_or(&[][..], Mutation::lines);
+        let own = pairs(self.own).filter(move |(name, _)| !self.is_granted(name));
         received.chain(own).chain(pairs(granted))
     }
 
     /// Whether a field of the client is dropped.
     fn drops(self, known: KnownHeader, name: &[u8]) -> bool {
+        if pairs(self.own).any(|(own, _)| is_equivalent(own, name)) {
+            return true;
+        }
         if self.view != PolicyView::Effective {
             return self.header_trust.hides(known, name);
         }
         self.header_trust.drops(known, name)
             || self.is_granted(name)
-            || pairs(self.own).any(|(own, _)| is_equivalent(own, name))
             || self.principal.is_some_and(|principal| match known {
                 // Authorization servers see it even if the backend does not.
                 KnownHeader::Authorization => principal.claims_header(name),
@@ -85,6 +84,10 @@ impl<'a> EffectiveFields<'a> {
     }
 
     fn is_granted(self, name: &[u8]) -> bool {
-        self.grants.is_some_and(|grants| grants.drops(name))
+        self.grants().is_some_and(|grants| grants.drops(name))
+    }
+
+    fn grants(self) -> Option<&'a Mutation> {
+        self.grants.filter(|_| self.view == PolicyView::Effective)
     }
 }

@@ -3,7 +3,6 @@
 use crate::config::RuleAuthorization;
 use crate::exchange::{Exchange, Matched};
 use crate::failure::{Failure, FailureKind};
-use crate::policy::effective_fields::PolicyView;
 
 impl<'a> Exchange<'a> {
     /// Refuses the request if a policy of the rule restricts access in a way that cannot be enforced. A
@@ -47,12 +46,9 @@ impl<'a> Exchange<'a> {
         rules: &RuleAuthorization,
     ) -> Result<(), Failure> {
         let policy = &*rules.policy;
-        let own = if policy.reads_headers() && rules.view == PolicyView::Effective {
-            self.own_lines(matched.target)
-        } else {
-            Vec::new()
-        };
-        let subject = self.subject((host, matched.target.path()), rules.view, &own);
+        let is_read = |view| policy.reads_headers() && view == rules.view;
+        let lines = self.lines_seen(matched.target, is_read);
+        let subject = self.subject((host, matched.target.path()), rules.view, &lines);
         let attributes = policy.attributes(subject);
         let verdict = policy.evaluate(&attributes);
         self.shard.counters.authorizations.count(verdict.result);

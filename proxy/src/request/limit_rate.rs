@@ -49,12 +49,8 @@ impl<'a> Exchange<'a> {
         moment: Moment,
         (host, target): (&str, Target<'a>),
     ) -> Result<(), Failure> {
-        let own = if limits.reads_own_headers(moment) {
-            self.own_lines(target)
-        } else {
-            Vec::new()
-        };
-        let subject = |view| self.subject((host, target.path()), view, &own);
+        let lines = self.lines_seen(target, |view| limits.reads_headers(moment, view));
+        let subject = |view| self.subject((host, target.path()), view, &lines);
         let place = (since_start(Instant::now()), usize::from(self.shard.id));
         let counted = limits.count(moment, subject, place, self.record.trace.is_some());
         if let Some(trace) = &self.record.trace {

@@ -114,13 +114,32 @@ impl<'a> Exchange<'a> {
         lines
     }
 
-    /// The request as a policy sees it, at this host and path. Only those that see its effective header fields
-    /// need the `own` lines of the gateway.
+    /// The lines of the gateway that policies see in the views that are read: overriding ones the client's
+    /// certificate alone, if the gateway verified it.
+    pub(super) fn lines_seen(
+        &mut self,
+        target: Target<'a>,
+        is_read: impl Fn(PolicyView) -> bool,
+    ) -> LinesSeen {
+        let mut lines = LinesSeen::default();
+        if is_read(PolicyView::Effective) {
+            lines.effective = self.own_lines(target);
+        }
+        if let Some(certificate) = self.client.verified_certificate()
+            && (is_read(PolicyView::AsSent) || is_read(PolicyView::AsSentWithClaims))
+        {
+            certificate.write_line(None, &mut lines.as_sent);
+        }
+        lines
+    }
+
+    /// The request as a policy sees it, at this host and path. Only those that read header fields need the lines of
+    /// the gateway.
     pub(super) fn subject<'e>(
         &'e self,
         (host, path): (&'e str, &'e str),
         view: PolicyView,
-        own: &'e [u8],
+        lines: &'e LinesSeen,
     ) -> Subject<'e> {
         let claims = self.principal.as_ref().and_then(Principal::claims);
         Subject {
@@ -129,7 +148,7 @@ impl<'a> Exchange<'a> {
             path,
             fields: EffectiveFields {
                 view,
-                ..self.effective_fields(own)
+                ..self.effective_fields(lines.of(view))
             },
             client: self.client_address(),
             claims: claims.filter(|_| view.has_claims()),
@@ -156,6 +175,22 @@ impl<'a> Exchange<'a> {
                 .as_deref()
                 .map(|decision| &decision.grants),
             view: PolicyView::Effective,
+        }
+    }
+}
+
+/// Lines of the gateway that policies see.
+#[derive(Debug, Default)]
+pub(super) struct LinesSeen {
+    effective: Vec<u8>,
+    as_sent: Vec<u8>,
+}
+
+impl LinesSeen {
+    fn of(&self, view: PolicyView) -> &[u8] {
+        match view {
+            PolicyView::Effective => &self.effective,
+            PolicyView::AsSent | PolicyView::AsSentWithClaims => &self.as_sent,
         }
     }
 }

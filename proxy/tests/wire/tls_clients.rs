@@ -116,6 +116,38 @@ on_both_drivers! {
         }
     }
 
+    fn enforced_rules_read_the_certificate_that_the_gateway_verified(driver) {
+        let (origin, ca, clients) = (origin(), authority("ca"), authority("clients"));
+        let known = clients.client("client.test");
+        let hash = format!("Hash={}", xds::model::Der::new(&known.der()).fingerprint());
+        let own = format!("request.headers['x-forwarded-client-cert'].startsWith('{hash};')");
+        let rate = "{name: each, key: [{header: x-forwarded-client-cert}], requests: 2, per: Day}";
+        let enforced = format!(
+            "precedence: Overrides\n  authorization: {{allow: [{{when: \"{own}\"}}]}}\n  \
+             rateLimit: {{rules: [{rate}]}}"
+        );
+        let gateway = builder(driver, &origin, &ca.server(&["a.test"]), &clients)
+            .gateway_field(&BY_DEFAULT.replace("@mode", "AllowInsecureFallback"))
+            .policy_of("Gateway/gw", &enforced)
+            .start();
+        let shows = |pair: &Credential| tls(&ca, "a.test").shows(&ca, pair);
+        let stranger = authority("stranger").client("client.test");
+        // Whatever the client says of its certificate.
+        let forged = format!("X-Forwarded-Client-Cert: {hash};");
+        for (tls, header, expected) in [
+            (shows(&known), "X-Forwarded-Client-Cert: Hash=0", 200),
+            (shows(&clients.client("other.test")), &forged, 403),
+            (shows(&stranger), &forged, 403),
+            (tls(&ca, "a.test"), &forged, 403),
+            (shows(&known), "X-Other: field", 200),
+            (shows(&known), "X-Other: field", 429),
+        ] {
+            let mut client = gateway.tls_client(&tls);
+            client.sends(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{header}\r\n\r\n"));
+            client.expects(expected);
+        }
+    }
+
     fn invalid_and_missing_client_certificates_are_rejected_with_allow_valid_only(driver) {
         let scene = Scene::with(driver, BY_DEFAULT, "AllowValidOnly");
         let stranger = authority("stranger").client("client.test");

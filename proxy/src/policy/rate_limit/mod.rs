@@ -206,11 +206,11 @@ impl RateLimits {
         self.0.iter().any(|it| it.counts_at(moment))
     }
 
-    /// Whether rules that count at a moment read headers as the backend gets them.
+    /// Whether rules that count at a moment read headers in this view.
     #[must_use]
-    pub fn reads_own_headers(&self, moment: Moment) -> bool {
-        let mut own = { self.0.iter() }.filter(|it| it.view == PolicyView::Effective);
-        own.any(|it| it.rules_at(moment).any(RateRule::reads_headers))
+    pub fn reads_headers(&self, moment: Moment, view: PolicyView) -> bool {
+        let mut policies = self.0.iter().filter(|it| it.view == view);
+        policies.any(|it| it.rules_at(moment).any(RateRule::reads_headers))
     }
 
     /// Counts a request at a moment, `since` the start of the process; on this shard. `subject` is what policies
