@@ -2,16 +2,15 @@
 //! without a lock.
 //!
 //! A key is a word of 64 bits: 24 bits of its hash, and 40 bits of time. It is in one of the 8 places of either
-//! of its two sets, each a cache line; in the second one if the first was full when it came. Changing it is one
-//! compare-exchange; who loses it looks again. A new key takes the
-//! place of the key with the least debt, which is one without any wherever there is one; of equal ones the
-//! older stays. Keys that are being refused have the most debt, so that a flood of keys with one request each
-//! replaces only its own kind.
+//! of its two sets, each a cache line; in the second one if the first was almost full when it came. Changing it
+//! is one compare-exchange; who loses it looks again. A new key takes the place of the key with the least debt,
+//! which is one without any wherever there is one; of equal ones the older stays. Keys that are being refused
+//! have the most debt, so that a flood of keys with one request each replaces only its own kind.
 //!
 //! What a flood can still push out: keys that owe less than its own do, and, where all keys of two sets are being
 //! refused, that of them which owes least. It has its burst again when it returns. All such keys are counted
 //! as replaced: the table is too small. With one set for each key, one of 8000 keys would be lost where a fifth
-//! of the places have keys that are being refused; with two, one of millions.
+//! of the places have keys that are being refused; with two, none.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -170,27 +169,69 @@ impl Table {
 
     /// The place of a key, or the one that it may have.
     fn find(&self, key: KeyHash, pace: &Pace, now: u64) -> Option<Found<'_>> {
-        let tag = key.tag();
-        let mut least: Option<Place<'_>> = None;
-        for word in self.sets_of(key).into_iter().flatten() {
-            let seen = word.load(Ordering::Relaxed);
-            let debt = match seen {
-                0 => 0,
-                _ => pace.debt(seen & TIMES, now),
-            };
-            let place = Place { word, seen, debt };
-            if seen >> TIME_BITS == tag {
-                return Some(Found::Own(place));
-            }
-            // Places are filled from the front, so of equal ones the older is before the other.
-            let is_less =
-                least.is_none_or(|least| debt < least.debt || debt == least.debt && debt > 0);
-            if is_less {
-                least = Some(place);
-            }
+        let [first, second] = self.sets_of(key);
+        let first = match search(first, key, (pace, now)) {
+            Ok(own) => return Some(Found::Own(own)),
+            Err(first) => first,
+        };
+        match search(second, key, (pace, now)) {
+            Ok(own) => Some(Found::Own(own)),
+            Err(second) => first.or_second(second).map(Found::Other),
         }
-        least.map(Found::Other)
     }
+}
+
+/// The places of a set that a new key may have.
+#[derive(Clone, Copy)]
+struct Candidates<'t> {
+    /// That of the key with the least debt.
+    least: Option<Place<'t>>,
+    /// Places of keys without a debt.
+    free: usize,
+}
+
+impl<'t> Candidates<'t> {
+    /// The place for a new key: in the second set if that has more room and the first is almost full, so that hardly
+    /// any set is ever full of keys that are being refused.
+    fn or_second(self, second: Self) -> Option<Place<'t>> {
+        let (Some(own), Some(other)) = (self.least, second.least) else {
+            return self.least;
+        };
+        let is_better = if own.debt == 0 && other.debt == 0 {
+            self.free <= SPARE && second.free > self.free
+        } else {
+            other.debt < own.debt
+        };
+        Some(if is_better { other } else { own })
+    }
+}
+
+/// The place of a key in a set; or those that it may have.
+fn search<'t>(
+    set: &'t [AtomicU64],
+    key: KeyHash,
+    (pace, now): (&Pace, u64),
+) -> Result<Place<'t>, Candidates<'t>> {
+    let tag = key.tag();
+    let (mut least, mut free): (Option<Place<'_>>, usize) = (None, 0);
+    for word in set {
+        let seen = word.load(Ordering::Relaxed);
+        let debt = match seen {
+            0 => 0,
+            _ => pace.debt(seen & TIMES, now),
+        };
+        let place = Place { word, seen, debt };
+        if seen >> TIME_BITS == tag {
+            return Ok(place);
+        }
+        free = usize::from(debt == 0).saturating_add(free);
+        // Places are filled from the front, so of equal ones the older is before the other.
+        let is_less = least.is_none_or(|least| debt < least.debt || debt == least.debt && debt > 0);
+        if is_less {
+            least = Some(place);
+        }
+    }
+    Err(Candidates { least, free })
 }
 
 /// Where a key is, or may be.
@@ -228,6 +269,9 @@ fn keep(set: &CacheLine, word: u64, debt: u64, (pace, now): (&Pace, u64)) {
 
 /// Bits of a tag: 24.
 const TAG_BITS: u32 = u64::BITS - TIME_BITS;
+/// Free places of a set at which a new key looks for more room in its other one: 2 of 8, so that keys are in their
+/// first set as long as the table is not crowded.
+const SPARE: usize = 2;
 /// Keys of a set.
 const WAYS: usize = CacheLine::WORDS;
 /// Lost compare-exchanges after which a request is refused: 64, more than any processor has contenders for
