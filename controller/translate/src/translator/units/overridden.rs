@@ -78,21 +78,18 @@ impl<'a> UnitReader<'a> {
         let overriding: Vec<_> = overriding.collect();
         let is_gateway =
             |target: &&Arc<PolicyTarget>| matches!(***target, PolicyTarget::Gateway(_));
-        let (kind, object) = match &**target {
-            PolicyTarget::Route { kind, object } | PolicyTarget::Rule { kind, object, .. } => {
-                (kind, object)
-            }
-            _ => {
-                let ways = overriding.into_iter().map(|(_, mut targets)| {
-                    targets.retain(|it| is_on_way(it, target));
-                    targets
-                });
-                return (ways.collect(), true);
-            }
+        let (PolicyTarget::Route { kind, object } | PolicyTarget::Rule { kind, object, .. }) =
+            &**target
+        else {
+            let ways = overriding.into_iter().map(|(_, mut targets)| {
+                targets.retain(|it| is_on_way(it, target));
+                targets
+            });
+            return (ways.collect(), true);
         };
         if overriding
             .iter()
-            .all(|(_, targets)| targets.iter().all(|it| is_gateway(it)))
+            .all(|(_, targets)| targets.iter().all(is_gateway))
         {
             return (overriding.into_iter().map(|(_, it)| it).collect(), true);
         }
