@@ -408,7 +408,7 @@ impl<'a> ConnectionSettings<'a> {
         let settings = overrides.clone().fold(settings, |settings, layer| {
             settings.with(layer, Precedence::Overrides)
         });
-        let bounds = overrides.flat_map(|layer| layer.bounds());
+        let bounds = overrides.flat_map(Layer::bounds);
         Self {
             limits: bounds.fold(settings.limits, Limits::bounded_by),
             ..settings
