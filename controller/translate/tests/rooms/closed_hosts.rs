@@ -17,14 +17,15 @@ fn routes_without_room_for_what_closes_them_close_their_host_names() {
     let mut translator = translator(16_384);
     let delta = apply(&mut translator, objects());
     let open = sent(&delta, false);
-    // The wider route of the namespace with the same host is closed, those at other hosts serve on, and so does
-    // that of another namespace.
+    // The wider route of the namespace with the same host is closed, those at other hosts serve on, and so do
+    // those of another namespace, at the same host or a wildcard above.
     let expected = [
         "noisy/r-01/0",
         "noisy/r-02/0",
         "noisy/r-03/0",
         "quiet/r-08/0",
         "quiet/r-09/0",
+        "quiet/r-10/0",
     ];
     assert_eq!(open.keys().copied().collect::<Vec<_>>(), expected);
     let closing = sent(&delta, true);
@@ -37,7 +38,9 @@ fn routes_without_room_for_what_closes_them_close_their_host_names() {
         .map(Hostname::as_str)
         .collect();
     assert_eq!(hosts, ["shop.example.com"]);
-    let matches = &of_hosts.rule.http().expect("a rule of HTTP").matches;
+    let attachments = of_hosts.attachments.clone();
+    let matches = of_hosts.rule.http().expect("a rule of HTTP");
+    let matches = matches.matches.clone();
     assert_eq!(matches.len(), 1);
     assert_eq!(matches[0].path, PathMatch::everything());
 
@@ -60,15 +63,18 @@ fn routes_without_room_for_what_closes_them_close_their_host_names() {
     let of_hosts = share(&mut translator, Budget::GatewayClosedHosts);
     assert_eq!(of_hosts, Some(1.0 / 16_384.0));
 
-    // With the last of these routes, its host names are open again.
+    // With the last of these routes, its host names are open again. The route that is back takes as much of
+    // `*.example.com` as what closed it did: all requests for its host name.
     let gone = vec![Event::Delete(
         route("noisy", 5, SHOP, "/admin").object_ref(),
     )];
     let delta = translator.apply(gone, Timestamp::UNIX_EPOCH);
-    assert_eq!(
-        sent(&delta, false).keys().copied().collect::<Vec<_>>(),
-        ["noisy/r-00/0"]
-    );
+    let open = sent(&delta, false);
+    assert_eq!(open.keys().copied().collect::<Vec<_>>(), ["noisy/r-00/0"]);
+    let ordinary = open["noisy/r-00/0"];
+    assert_eq!(ordinary.attachments, attachments);
+    let rule = ordinary.rule.http().expect("a rule of HTTP");
+    assert_eq!(rule.matches, matches);
     let removed = delta.resources.iter().filter(|(_, it)| it.is_none());
     let removed: Vec<_> = removed.map(|(key, _)| &*key.key).collect();
     assert_eq!(removed, ["HTTPRoute/noisy/closed:hosts/0/infra/edge"]);
@@ -103,7 +109,7 @@ fn a_namespace_with_too_many_closed_host_names_is_closed() {
     objects.push(route("noisy", 6, "other.example.com", "/admin"));
     let delta = apply(&mut translator, objects);
     let open = sent(&delta, false);
-    let expected = ["quiet/r-08/0", "quiet/r-09/0"];
+    let expected = ["quiet/r-08/0", "quiet/r-09/0", "quiet/r-10/0"];
     assert_eq!(open.keys().copied().collect::<Vec<_>>(), expected);
     let refused = Refused::of(&delta).names("GatewayFull");
     assert_eq!(refused.len(), 7, "{refused:?}");
@@ -186,17 +192,50 @@ fn refused_listeners_without_room_close_their_host_names_at_wider_ones() {
     assert_eq!(share(&mut translator, Budget::GatewayClosedHosts), None);
 }
 
-/// A Gateway with room for five rules, and for one that closes a route.
+/// However many host names the refused routes of a namespace have, no more of them are read than decide that all
+/// of its routes are closed, and none of that again for each listener.
+#[test]
+fn no_more_host_names_are_read_than_there_can_be_room_for() {
+    let mut translator = translator(16_384);
+    let mut objects = vec![gateway(64)];
+    for number in 0..2_000 {
+        let host = |index| format!("{index}.{number}.example.com");
+        objects.push(route_at("noisy", number, (0..16).map(host), "/"));
+    }
+    objects.push(route("quiet", 8, "quiet.example.com", "/"));
+    let delta = apply(&mut translator, objects);
+    let open = sent(&delta, false);
+    let expected = ["quiet/r-08/0"];
+    assert_eq!(open.keys().copied().collect::<Vec<_>>(), expected);
+    assert_eq!(Refused::of(&delta).names("GatewayFull").len(), 2_000);
+    let message = message(&delta, "r-00");
+    assert!(
+        message.contains("rejects the requests of all routes of this namespace"),
+        "{message}"
+    );
+    // Of two million.
+    let of_hosts = share(&mut translator, Budget::GatewayClosedHosts);
+    assert_eq!(of_hosts, Some(16_385.0 / 16_384.0));
+
+    // 17 routes and 64 listeners for the host names, and what the routes read that change: not each of the 2 000.
+    let batch = vec![Event::Upsert(route("quiet", 9, SHOP, "/"))];
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    assert!(sent(&delta, false).contains_key("quiet/r-09/0"));
+    let read = translator.facts_read();
+    assert!(read < 1_000, "{read}");
+}
+
+/// A Gateway with room for seven rules, and for one that closes a route.
 fn translator(closed_hosts: u64) -> Translator {
     Translator::new(Options {
         budgets: Limits::default()
-            .with(Budget::ViewResources, 6)
+            .with(Budget::ViewResources, 7)
             .with(Budget::GatewayClosedHosts, closed_hosts),
         ..Options::cluster()
     })
 }
 
-/// Routes of two namespaces: six rules have room, `r-04` is closed by a rule of its own, and `r-05` is not.
+/// Routes of two namespaces: seven rules have room, `r-04` is closed by a rule of its own, and `r-05` is not.
 fn objects() -> Vec<Object> {
     vec![
         gateway(1),
@@ -208,15 +247,26 @@ fn objects() -> Vec<Object> {
         route("noisy", 5, SHOP, "/admin"),
         route("quiet", 8, "quiet.example.com", "/"),
         route("quiet", 9, SHOP, "/"),
+        route("quiet", 10, "*.example.com", "/other"),
     ]
 }
 
 fn route(namespace: &str, number: usize, host: &str, path: &str) -> Object {
+    route_at(namespace, number, [host.to_owned()], path)
+}
+
+fn route_at(
+    namespace: &str,
+    number: usize,
+    hosts: impl IntoIterator<Item = String>,
+    path: &str,
+) -> Object {
+    let hosts: Vec<String> = hosts.into_iter().collect();
     let value = json!({
         "metadata": metadata(namespace, &format!("r-{number:02}"), number),
         "spec": {
             "parentRefs": [{"namespace": "infra", "name": "edge"}],
-            "hostnames": [host],
+            "hostnames": hosts,
             "rules": [{
                 "matches": [{"path": {"value": path}}],
                 "backendRefs": [{"name": "service", "port": 80}],

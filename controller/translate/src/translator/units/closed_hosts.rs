@@ -8,8 +8,9 @@
 //! too many, all routes of the namespace are closed at the Gateway. It is the same for refused listeners, whose
 //! requests a wider listener of the port would get.
 //!
-//! What is closed is never more than an ordinary route of the namespace could take. Routes of others serve on,
-//! even at the same host names: a namespace must not be able to close them by having too many routes itself.
+//! What is closed is never more than an ordinary route of the namespace could take. Routes of others serve on:
+//! at the same host names they keep all requests that they match, and those at a wildcard above lose what they
+//! would lose to any route with the host name. A namespace takes no more of them by having too many routes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use xds::model::{
 use super::{AttachedUnit, RouteKind, RouteName};
 use crate::api::Gateway;
 use crate::budgets::{Budget, Use};
-use crate::lower::route::ResolvedRoute;
+use crate::lower::route::{Candidate, ResolvedRoute};
 use crate::problem::Problem;
 use crate::reason::Reason;
 use crate::store::ObjectRef;
@@ -62,32 +63,71 @@ pub(crate) struct Place {
     pub(super) host: Option<Hostname>,
 }
 
-/// What the refused routes and listeners of a namespace need that nothing closes.
-#[derive(Default)]
-struct Wanted {
-    places: BTreeSet<Place>,
-    /// Those of listeners, which would have the requests for host names below theirs too.
-    of_listeners: BTreeSet<Place>,
+impl Place {
+    fn borrowed(&self) -> PlaceRef<'_> {
+        PlaceRef {
+            kind: self.kind,
+            listener: &self.listener,
+            host: self.host.as_ref(),
+        }
+    }
 }
 
-impl Wanted {
+/// A borrowed [`Place`]: the routes of a namespace can have millions.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct PlaceRef<'a> {
+    kind: RouteKind,
+    listener: &'a ListenerKey,
+    host: Option<&'a Hostname>,
+}
+
+impl PlaceRef<'_> {
+    fn to_place(self) -> Place {
+        Place {
+            kind: self.kind,
+            listener: self.listener.clone(),
+            host: self.host.cloned(),
+        }
+    }
+}
+
+/// What the refused routes and listeners of a namespace need that nothing closes.
+#[derive(Default)]
+struct Wanted<'a> {
+    /// Of the routes, some if all are more than the limit: no share is larger than that.
+    places: BTreeSet<PlaceRef<'a>>,
+    /// Those of listeners, which would have the requests for host names below theirs too.
+    of_listeners: BTreeSet<PlaceRef<'a>>,
+}
+
+impl<'a> Wanted<'a> {
+    fn exceeds(&self, limit: usize) -> bool {
+        self.places.len() > limit
+    }
+
+    /// Adds places of a route, until they are more than the limit.
+    fn add(&mut self, places: impl Iterator<Item = PlaceRef<'a>>, limit: usize) {
+        for place in places {
+            if self.exceeds(limit) {
+                return;
+            }
+            self.places.insert(place);
+        }
+    }
+
     /// The one that a place of a route of the namespace shares.
-    fn shared(&self, place: &Place) -> Option<&Place> {
-        let same = self.places.get(place);
-        let wider = || {
-            let host = place
-                .host
-                .as_ref()
-                .filter(|_| !self.of_listeners.is_empty());
-            let mut wider = host.into_iter().flat_map(wider);
-            wider.find_map(|host| {
-                self.of_listeners.get(&Place {
-                    host: Some(host),
-                    ..place.clone()
-                })
-            })
-        };
-        same.or_else(wider)
+    fn shared(&self, place: PlaceRef<'_>) -> Option<Place> {
+        if self.places.contains(&place) {
+            return Some(place.to_place());
+        }
+        let host = place.host.filter(|_| !self.of_listeners.is_empty());
+        let mut wider = host.into_iter().flat_map(wider);
+        wider.find_map(|host| {
+            let host = Some(&host);
+            let wider = PlaceRef { host, ..place };
+            let is_closed = self.of_listeners.contains(&wider);
+            is_closed.then(|| wider.to_place())
+        })
     }
 }
 
@@ -97,28 +137,11 @@ impl Unit for ClosedHostsUnit {
     fn compute(&self, reader: &UnitReader<'_>) -> Option<ClosedHosts> {
         // Without routes, nothing is open.
         reader.claims.views.at(&self.0)?;
-        let mut wanted: BTreeMap<&str, Wanted> = BTreeMap::new();
-        for name in reader.routes_without_closing_rule(&self.0) {
-            let Some(route) = reader.route(name) else {
-                continue;
-            };
-            let places = self.places(name.kind, route);
-            let carried = places.filter(|it| reader.carries_listener(&self.0, &it.listener));
-            let mut carried = carried.peekable();
-            if carried.peek().is_some() {
-                let of_namespace = wanted.entry(&name.name.namespace).or_default();
-                of_namespace.places.extend(carried);
-            }
-        }
-        for (namespace, places) in reader.hosts_left_open(&self.0) {
-            let of_namespace = wanted.entry(&**namespace).or_default();
-            of_namespace.places.extend(places.iter().cloned());
-            of_namespace.of_listeners.extend(places.iter().cloned());
-        }
+        let limit = reader.options().budgets.of(LIMIT);
+        let wanted = self.wanted(reader, usize::try_from(limit).unwrap_or(usize::MAX));
         if wanted.is_empty() {
             return None;
         }
-        let limit = reader.options().budgets.of(LIMIT);
         let counts = wanted.values().map(|it| it.places.len() as u64);
         let used: u64 = counts.clone().sum();
         let share = usize::try_from(share(counts, limit)).unwrap_or(usize::MAX);
@@ -133,6 +156,7 @@ impl Unit for ClosedHostsUnit {
             emitted: Emitted::new(resources),
             routes: self.closed_routes(reader, &wanted, share),
             used: Use {
+                // At least: of a namespace with more than the limit, some are not counted.
                 used,
                 limit,
                 refused: u32::try_from(without_room).unwrap_or(u32::MAX),
@@ -171,46 +195,64 @@ impl Unit for ClosedHostsUnit {
 }
 
 impl ClosedHostsUnit {
-    /// The host names of a route at the listeners of the Gateway.
-    fn places<'a>(
-        &'a self,
-        kind: RouteKind,
-        route: &'a ResolvedRoute,
-    ) -> impl Iterator<Item = Place> + 'a {
-        // Requests of both are routed together.
-        let kind = match kind {
-            RouteKind::Grpc => RouteKind::Http,
-            other => other,
-        };
-        let own = route.candidates.iter();
-        let own = own.filter(|it| it.gateway == self.0);
-        own.flat_map(move |it| {
-            let place = move |host| Place {
-                kind,
-                listener: it.listener.clone(),
-                host,
+    /// What each namespace needs. Once one has more than the limit, which is more than any share, its other routes
+    /// are not read: they are closed whatever their host names are.
+    fn wanted<'a>(&self, reader: &UnitReader<'a>, limit: usize) -> BTreeMap<&'a str, Wanted<'a>> {
+        let mut wanted: BTreeMap<&str, Wanted<'_>> = BTreeMap::new();
+        // Thousands of routes have the same listeners.
+        let mut are_carried: BTreeMap<&ListenerKey, bool> = BTreeMap::new();
+        for name in reader.routes_without_closing_rule(&self.0) {
+            let namespace = &*name.name.namespace;
+            if wanted.get(namespace).is_some_and(|it| it.exceeds(limit)) {
+                continue;
+            }
+            let Some(route) = reader.route(name) else {
+                continue;
             };
-            let every_host = it.hostnames.is_empty().then_some(None);
-            let hosts = it.hostnames.iter().cloned().map(Some);
-            every_host.into_iter().chain(hosts).map(place)
-        })
+            for candidate in self.candidates(route) {
+                let listener = &candidate.listener;
+                let is_carried = are_carried.entry(listener);
+                if *is_carried.or_insert_with(|| reader.carries_listener(&self.0, listener)) {
+                    let of_namespace = wanted.entry(namespace).or_default();
+                    of_namespace.add(places(name.kind, candidate), limit);
+                }
+            }
+        }
+        for (namespace, places) in reader.hosts_left_open(&self.0) {
+            let of_namespace = wanted.entry(&**namespace).or_default();
+            let places = places.iter().map(Place::borrowed);
+            of_namespace.places.extend(places.clone());
+            of_namespace.of_listeners.extend(places);
+        }
+        wanted
+    }
+
+    /// The listeners of the Gateway that accept a route.
+    fn candidates<'a>(&self, route: &'a ResolvedRoute) -> impl Iterator<Item = &'a Candidate> {
+        let all = route.candidates.iter();
+        all.filter(|it| it.gateway == self.0)
     }
 
     /// The rules that reject all requests for the first host names that a namespace needs.
-    fn closing(&self, namespace: &str, wanted: &Wanted, share: usize) -> Vec<(Resource, Gateways)> {
+    fn closing(
+        &self,
+        namespace: &str,
+        wanted: &Wanted<'_>,
+        share: usize,
+    ) -> Vec<(Resource, Gateways)> {
         let mut groups: Vec<(RouteKind, &ListenerKey, Vec<Hostname>)> = Vec::new();
         for place in wanted.places.iter().take(share) {
             // Without host names, a rule is for every host: one of its own.
-            let hosts = place.host.as_slice();
+            let hosts = place.host.into_iter().cloned();
             match groups.last_mut() {
                 Some((kind, listener, of_group))
-                    if (*kind, *listener) == (place.kind, &place.listener)
+                    if (*kind, *listener) == (place.kind, place.listener)
                         && !of_group.is_empty()
                         && of_group.len() < HOSTS_OF_A_RULE =>
                 {
-                    of_group.extend_from_slice(hosts);
+                    of_group.extend(hosts);
                 }
-                _ => groups.push((place.kind, &place.listener, hosts.to_vec())),
+                _ => groups.push((place.kind, place.listener, hosts.collect())),
             }
         }
         let gateways: Gateways = [self.0.clone()].into();
@@ -237,31 +279,41 @@ impl ClosedHostsUnit {
     fn closed_routes(
         &self,
         reader: &UnitReader<'_>,
-        wanted: &BTreeMap<&str, Wanted>,
+        wanted: &BTreeMap<&str, Wanted<'_>>,
         share: usize,
     ) -> BTreeMap<RouteName, ClosedWith> {
-        let mut closed = BTreeMap::new();
         let all = reader.claims.views.at(&self.0).into_iter();
-        for name in all.flat_map(ViewCost::routes) {
-            let Some(of_namespace) = wanted.get(&*name.name.namespace) else {
-                continue;
-            };
-            let Some(route) = reader.route(name) else {
-                continue;
-            };
-            let with = if of_namespace.places.len() > share {
-                Some(ClosedWith::Namespace)
+        let all = all.flat_map(ViewCost::routes);
+        let closed = all.filter_map(|name| {
+            let of_namespace = wanted.get(&*name.name.namespace)?;
+            let with = if of_namespace.exceeds(share) {
+                ClosedWith::Namespace
             } else {
-                let mut places = self.places(name.kind, route);
-                let place = places.find_map(|it| of_namespace.shared(&it).cloned());
-                place.map(ClosedWith::Host)
+                let candidates = self.candidates(reader.route(name)?);
+                let mut places = candidates.flat_map(|it| places(name.kind, it));
+                ClosedWith::Host(places.find_map(|it| of_namespace.shared(it))?)
             };
-            if let Some(with) = with {
-                closed.insert(name.clone(), with);
-            }
-        }
-        closed
+            Some((name.clone(), with))
+        });
+        closed.collect()
     }
+}
+
+/// The host names of a route at a listener.
+fn places(kind: RouteKind, candidate: &Candidate) -> impl Iterator<Item = PlaceRef<'_>> {
+    // Requests of both are routed together.
+    let kind = match kind {
+        RouteKind::Grpc => RouteKind::Http,
+        other => other,
+    };
+    let every_host = candidate.hostnames.is_empty().then_some(None);
+    let hosts = candidate.hostnames.iter().map(Some);
+    let hosts = every_host.into_iter().chain(hosts);
+    hosts.map(move |host| PlaceRef {
+        kind,
+        listener: &candidate.listener,
+        host,
+    })
 }
 
 /// The wildcards above a host name, from the nearest one.

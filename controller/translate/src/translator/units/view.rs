@@ -70,8 +70,8 @@ fn uses(view: Option<&View>) -> &[(Budget, Use)] {
 }
 
 impl<'a> UnitReader<'a> {
-    /// The routes that have no closing rule at a Gateway, for lack of room. That changes only with the costs of
-    /// routes.
+    /// The routes that have no closing rule at a Gateway, for lack of room, by name. That changes only with the
+    /// costs of routes.
     pub(super) fn routes_without_closing_rule(
         &self,
         gateway: &ObjectName,
