@@ -122,12 +122,10 @@ const LISTENERS: u16 = 64;
 const ROUTES: usize = 313;
 const RULES: usize = 16;
 
-/// A namespace with thousands of policies must not cost the controller seconds whenever the owner of a Gateway
-/// changes an overriding policy.
-#[test]
-fn thousands_of_policies_follow_an_overriding_one_with_little_work() {
+/// A Gateway, and routes of another namespace with a policy for each rule.
+fn gateway_with_many_policies() -> Vec<Event> {
     let value = |value: serde_json::Value| {
-        let admitted = admit(&[Source::new("case.yaml", &value.to_string())]);
+        let admitted = admit(&[Source::new("case.yaml", value.to_string())]);
         assert!(admitted.findings.is_empty(), "{:?}", admitted.findings);
         let mut objects = admitted.objects.into_iter();
         Event::Upsert(objects.next().expect("one object").0)
@@ -161,9 +159,16 @@ fn thousands_of_policies_follow_an_overriding_one_with_little_work() {
         }));
     }
     batch.push(Event::Start);
+    batch
+}
+
+/// A namespace with thousands of policies must not cost the controller seconds whenever the owner of a Gateway
+/// changes an overriding policy.
+#[test]
+fn thousands_of_policies_follow_an_overriding_one_with_little_work() {
     let mut translator = Translator::new(Options::machine());
     let policies = ROUTES * RULES;
-    apply(&mut translator, batch);
+    apply(&mut translator, gateway_with_many_policies());
     let mut change = |section: &str, fields: &str| {
         let objects = objects(&enforced(
             section,
