@@ -2,12 +2,14 @@
 //! what is in effect, which are in effect, and when they end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::encoded::{Encoded, Version};
 use super::objects::Taken;
 use super::refusal::Refusal;
 use crate::model::{
-    Attachment, Attachments, Kind, Policy, Precedence, Resource, ResourceKey, Route, RouteKey,
+    Attachment, Attachments, Hostname, Kind, ObjectName, Policy, Precedence, Resource, ResourceKey,
+    Route, RouteKey,
 };
 
 /// The substitutes in effect, and what is in effect that makes others needless.
@@ -80,12 +82,10 @@ impl Substitutes {
         let mut needed = Needed::default();
         let mut rules = self.applied_rules(taken);
         for refusing in std::mem::take(&mut taken.substitutes) {
-            if let Resource::Route(route) = &refusing
-                && of_rule(&self.in_effect, &route.key).next().is_some()
-            {
-                rules.insert(route.key.clone());
+            if let Resource::Route(route) = &refusing {
+                rules.push(route.key.clone());
             }
-            for substitute in self.beside_previous(refusing, &is_held) {
+            if let Some(substitute) = self.beside_previous(refusing, &is_held) {
                 let key = substitute.resource_key();
                 let version = Encoded::new(&substitute).version;
                 if self.versions.get(&key) != Some(&version) {
@@ -94,20 +94,22 @@ impl Substitutes {
                 needed.keys.insert(key);
             }
         }
-        let beside = rules.iter().flat_map(|rule| self.at_listeners(rule));
-        let obsolete = beside.filter(|key| !needed.keys.contains(*key));
+        let beside = rules.iter().map(|rule| route_key(&beside(rule)));
+        let obsolete =
+            beside.filter(|key| self.versions.contains_key(key) && !needed.keys.contains(key));
         for key in obsolete {
-            taken.changes.entry(key.clone()).or_insert(None);
+            taken.changes.entry(key).or_insert(None);
         }
         needed
     }
 
     /// The rules that a batch applies and that may have substitutes beside them.
-    fn applied_rules(&self, taken: &Taken) -> BTreeSet<RouteKey> {
+    fn applied_rules(&self, taken: &Taken) -> Vec<RouteKey> {
         let changed = taken.changes.keys().filter(|_| !self.versions.is_empty());
         let rules = changed.filter(|key| key.kind == Kind::Route);
-        let rules = rules.filter_map(|key| RouteKey::parse(&key.key).ok());
-        rules.filter(|key| key.listener().is_none()).collect()
+        rules
+            .filter_map(|key| RouteKey::parse(&key.key).ok())
+            .collect()
     }
 
     /// What is needed of a substitute beside the previous version of the resource.
@@ -115,16 +117,16 @@ impl Substitutes {
         &self,
         refusing: Resource,
         is_held: impl Fn(&ResourceKey) -> bool,
-    ) -> Vec<Resource> {
+    ) -> Option<Resource> {
         let is_needed = match &refusing {
-            Resource::Route(route) => return self.where_new(route),
+            Resource::Route(route) => return self.where_new(route).map(Into::into),
             Resource::Policy(policy) => !self.restricts_like(policy),
             _ => {
                 let key = refusing.resource_key();
                 !is_held(&key) || self.versions.contains_key(&key)
             }
         };
-        is_needed.then_some(refusing).into_iter().collect()
+        is_needed.then_some(refusing)
     }
 
     /// Whether the policy's previous version is a restriction that nearer policies cannot replace either, if they
@@ -140,10 +142,10 @@ impl Substitutes {
         }
     }
 
-    /// The rule that refuses requests, or, if a previous version of it is at some of its listeners, one for each of
-    /// the others: a wider rule would get the requests there. The previous version may have another form: a
-    /// controller of another release sends it once for each listener, or once for all.
-    fn where_new(&self, refusing: &Route) -> Vec<Resource> {
+    /// The rule that refuses requests, or, if there is a previous version of it, one beside that for the listeners
+    /// and host names that it lacks: a wider rule would get the requests there. The previous version may have
+    /// another form: a controller of another release sends it once for each listener, or once for all.
+    fn where_new(&self, refusing: &Arc<Route>) -> Option<Arc<Route>> {
         let previous = of_rule(&self.in_effect, &refusing.key);
         let previous: Vec<_> = previous
             .filter_map(|(_, effect)| match effect {
@@ -152,23 +154,17 @@ impl Substitutes {
             })
             .collect();
         if previous.is_empty() {
-            return vec![refusing.clone().into()];
+            return Some(Arc::clone(refusing));
         }
-        let is_new = |at: &&Attachment| previous.iter().all(|it| it.find(&at.listener).is_none());
-        let rules = refusing.attachments.iter().filter(is_new).map(|at| {
-            Resource::from(Route {
-                key: refusing.key.at(&at.listener),
-                attachments: at.clone().into(),
-                ..refusing.clone()
+        let attachments = refusing.attachments.iter();
+        let lacked: Attachments = attachments.filter_map(|at| lacked(at, &previous)).collect();
+        (!lacked.is_empty()).then(|| {
+            Arc::new(Route {
+                key: beside(&refusing.key),
+                attachments: lacked,
+                ..Route::clone(refusing)
             })
-        });
-        rules.collect()
-    }
-
-    /// Substitutes of a rule that are for one listener each.
-    fn at_listeners(&self, rule: &RouteKey) -> impl Iterator<Item = &ResourceKey> {
-        let of_rule = of_rule(&self.versions, rule).map(|(key, _)| key);
-        of_rule.filter(|key| RouteKey::parse(&key.key).is_ok_and(|it| it.listener().is_some()))
+        })
     }
 
     /// Says in each rejection what it means, if substitutes are in effect or needed.
@@ -178,9 +174,9 @@ impl Substitutes {
                 |key: &ResourceKey| needed.keys.contains(key) || self.versions.contains_key(key);
             let consequence = if is_closed(key) {
                 consequence(key.kind)
-            } else if needed.is_at_listeners_of(key) {
-                "it has no previous version at some of its listeners, so its requests there get status 500, \
-                 and its connections are closed"
+            } else if needed.is_beside(key) {
+                "it has no previous version at some of its listeners or for some of its host names, so its \
+                 requests there get status 500, and its connections are closed"
             } else {
                 continue;
             };
@@ -190,14 +186,15 @@ impl Substitutes {
 }
 
 impl Needed {
-    fn is_at_listeners_of(&self, key: &ResourceKey) -> bool {
+    /// Whether one of them is for the rule of this key.
+    fn is_beside(&self, key: &ResourceKey) -> bool {
         let rule = (key.kind == Kind::Route).then(|| RouteKey::parse(&key.key).ok());
         let Some(rule) = rule.flatten() else {
             return false;
         };
-        let prefix = format!("{}/", rule.rule());
-        let mut routes = self.keys.iter().filter(|it| it.kind == Kind::Route);
-        routes.any(|it| it.key.starts_with(&prefix))
+        let prefix = prefix(&rule);
+        let next = self.keys.range(prefix.clone()..).next();
+        next.is_some_and(|it| is_of_rule(it, &prefix))
     }
 }
 
@@ -206,13 +203,56 @@ fn of_rule<'m, V>(
     entries: &'m BTreeMap<ResourceKey, V>,
     rule: &RouteKey,
 ) -> impl Iterator<Item = (&'m ResourceKey, &'m V)> + use<'m, V> {
-    let prefix = format!("{}/", rule.rule());
-    let first = ResourceKey {
+    let prefix = prefix(rule);
+    let from_first = entries.range(prefix.clone()..);
+    from_first.take_while(move |(it, _)| is_of_rule(it, &prefix))
+}
+
+/// What the keys of a rule begin with, in all forms.
+fn prefix(rule: &RouteKey) -> ResourceKey {
+    ResourceKey {
         kind: Kind::Route,
-        key: prefix.as_str().into(),
-    };
-    let from_first = entries.range(first..);
-    from_first.take_while(move |(it, _)| it.kind == Kind::Route && it.key.starts_with(&prefix))
+        key: format!("{}/", rule.rule()).into(),
+    }
+}
+
+fn is_of_rule(key: &ResourceKey, prefix: &ResourceKey) -> bool {
+    key.kind == prefix.kind && key.key.starts_with(&*prefix.key)
+}
+
+/// The key of what refuses requests beside the previous version of this rule: one of the same rule, at a Gateway
+/// whose name no object can have.
+fn beside(rule: &RouteKey) -> RouteKey {
+    let place = rule.as_str().strip_prefix(rule.rule()).unwrap_or_default();
+    rule.at_gateway(&ObjectName::new("substitute", &place.replace('/', ":")))
+}
+
+fn route_key(key: &RouteKey) -> ResourceKey {
+    ResourceKey {
+        kind: Kind::Route,
+        key: key.to_shared(),
+    }
+}
+
+/// The listener with the host names that no previous version covers there. Requests for those that one covers by a
+/// wildcard, or by having every host of the listener, still get the previous version.
+fn lacked(at: &Attachment, previous: &[&Attachments]) -> Option<Attachment> {
+    let before = previous.iter().filter_map(|it| it.find(&at.listener));
+    let before: Vec<&[Hostname]> = before.map(|(_, it)| &*it.hostnames).collect();
+    if before.iter().any(|hosts| hosts.is_empty()) {
+        return None;
+    }
+    if at.hostnames.is_empty() {
+        return Some(at.clone());
+    }
+    let covers = |it: &Hostname, host: &Hostname| it.intersect(host) == Some(host);
+    let hosts = at.hostnames.iter();
+    let lacked = hosts.filter(|host| !before.iter().copied().flatten().any(|it| covers(it, host)));
+    let hostnames: Arc<[Hostname]> = lacked.cloned().collect();
+    (!hostnames.is_empty()).then(|| Attachment {
+        listener: at.listener.clone(),
+        hostnames,
+    })
 }
 
 /// What the rejection of a resource without a previous version means. Statuses and events quote it.

@@ -1,10 +1,12 @@
 //! The proxy's side when its controller is replaced by one of another release, which sends rules in another form.
 
+use std::sync::Arc;
+
 use xds::delta::{Client, Encoded, Received, Refusal, Report};
 use xds::discovery::{Any, DeltaDiscoveryResponse};
 use xds::model::{
-    Attachment, Kind, L4Rule, ListenerKey, ObjectName, Resource, ResourceKey, Route, RouteKey,
-    RouteRule,
+    Attachment, Hostname, Kind, L4Rule, ListenerKey, ObjectName, Resource, ResourceKey, Route,
+    RouteKey, RouteRule,
 };
 
 use crate::client::{held, response, whole};
@@ -17,15 +19,23 @@ fn shared(created: i64) -> Resource {
 
 /// The same at these listeners.
 fn shared_at(listeners: &[&str], created: i64) -> Resource {
+    shared_for(listeners, &[], created)
+}
+
+/// The same for these host names.
+fn shared_for(listeners: &[&str], hosts: &[&str], created: i64) -> Resource {
+    let hosts = hosts.iter();
+    let hosts = hosts.map(|host| Hostname::parse(host).expect("a host name"));
+    let hostnames: Arc<[Hostname]> = hosts.collect();
     let attachments = listeners.iter().map(|name| Attachment {
         listener: ListenerKey::new("Gateway", &gateway(), name),
-        hostnames: [].into(),
+        hostnames: Arc::clone(&hostnames),
     });
     Resource::from(Route {
-        key: RouteKey::new("TCPRoute", &ObjectName::new("a", "shop"), 0, &gateway()),
+        key: RouteKey::new("TLSRoute", &ObjectName::new("a", "shop"), 0, &gateway()),
         attachments: attachments.collect(),
         created,
-        rule: RouteRule::Tcp(L4Rule {
+        rule: RouteRule::Tls(L4Rule {
             name: None,
             backends: Vec::new(),
         }),
@@ -156,17 +166,37 @@ fn a_refusal_in_another_form_is_no_previous_version() {
     }
 }
 
-/// The last parts of the keys of changed rules.
+/// The last parts of the keys of changed rules; `closes` and its listeners with their host names for what refuses
+/// requests beside a previous version, and `opens` if that ends.
 fn changed_at(received: &Received) -> Vec<String> {
-    let changed = changed(received).into_iter();
-    let at = changed.map(|name| {
-        let sign = if name.starts_with('-') { "-" } else { "" };
-        let place = name.rsplit('/').next().unwrap_or_default();
-        format!("{sign}{place}")
-    });
-    let mut at: Vec<_> = at.collect();
+    let changes = received.changes.iter();
+    let mut at: Vec<_> = changes
+        .map(|(key, rule)| shown(&key.key, rule.as_ref()))
+        .collect();
     at.sort();
     at
+}
+
+fn shown(key: &str, rule: Option<&Resource>) -> String {
+    let place = key.rsplit('/').next().unwrap_or_default();
+    let is_beside = key.contains("/substitute/");
+    match rule {
+        Some(Resource::Route(rule)) if is_beside => {
+            let mut words = vec!["closes"];
+            for Attachment {
+                listener,
+                hostnames,
+            } in rule.attachments.iter()
+            {
+                words.push(listener.object_and_name().1);
+                words.extend(hostnames.iter().map(Hostname::as_str));
+            }
+            words.join(" ")
+        }
+        Some(_) => place.to_owned(),
+        None if is_beside => "opens".to_owned(),
+        None => format!("-{place}"),
+    }
 }
 
 /// Takes rules that this version cannot read. Returns where rules changed.
@@ -174,11 +204,16 @@ fn rejects(client: &mut Client, rules: &[Resource]) -> Vec<String> {
     let rules = of_a_later_version(response(Kind::Route, "1/1/1", rules, &[]));
     let received = whole(client, rules);
     let changed = changed_at(&received);
-    let are_closed = !changed.is_empty() || client.substituted().count() > 0;
-    for Refusal { text, .. } in &received.refused {
+    for closes in received.changes.iter().flat_map(|(_, rule)| rule) {
+        let saved = xds::decode::resource(Kind::Route, &Encoded::new(closes).bytes);
+        assert_eq!(saved.as_ref(), Ok(closes), "the next process can read it");
+    }
+    let refused = received.refused.clone();
+    let _ = client.acknowledge(received, Vec::new());
+    let are_closed = client.substituted().count() > 0;
+    for Refusal { text, .. } in &refused {
         assert_eq!(text.contains("status 500"), are_closed, "{text}");
     }
-    let _ = client.acknowledge(received, Vec::new());
     changed
 }
 
@@ -196,18 +231,18 @@ fn a_rejected_rule_refuses_its_requests_at_listeners_without_a_previous_version(
     assert_eq!(applies(&mut client, &[shared_at(&["one"], 1)]), ["web"]);
     let none: [&str; 0] = [];
     assert_eq!(rejects(&mut client, &[shared_at(&["one"], 2)]), none);
-    assert_eq!(
-        rejects(&mut client, &[shared_at(&["one", "two"], 3)]),
-        ["two"]
-    );
-    assert_eq!(rejects(&mut client, &[shared_at(&["one", "two"], 3)]), none);
-    let moved = rejects(&mut client, &[shared_at(&["one", "three"], 4)]);
-    assert_eq!(moved, ["-two", "three"]);
+    let two = [shared_at(&["one", "two"], 3)];
+    assert_eq!(rejects(&mut client, &two), ["closes two"]);
+    assert_eq!(rejects(&mut client, &two), none);
+    let moved = [shared_at(&["one", "three"], 4)];
+    assert_eq!(rejects(&mut client, &moved), ["closes three"]);
+    let more = [shared_at(&["one", "three", "two"], 5)];
+    assert_eq!(rejects(&mut client, &more), ["closes three two"]);
     assert_eq!(client.substituted().count(), 1);
-    assert_eq!(
-        applies(&mut client, &[shared_at(&["one", "two"], 5)]),
-        ["-three", "web"]
-    );
+    assert_eq!(rejects(&mut client, &[shared_at(&["one"], 6)]), ["opens"]);
+    assert_eq!(rejects(&mut client, &two), ["closes two"]);
+    let corrected = [shared_at(&["one", "two"], 7)];
+    assert_eq!(applies(&mut client, &corrected), ["opens", "web"]);
     assert_eq!(client.substituted().count(), 0);
     assert_eq!(held(&mut client, Kind::Route).len(), 1);
 
@@ -215,7 +250,8 @@ fn a_rejected_rule_refuses_its_requests_at_listeners_without_a_previous_version(
     let (before, two) = (shared_at(&["one"], 1), shared_at(&["one", "two"], 2));
     let mut client = Client::new("pod".to_owned());
     client.restore([(&before, Some(Encoded::new(&before).version))]);
-    assert_eq!(rejects(&mut client, std::slice::from_ref(&two)), ["two"]);
+    let two = std::slice::from_ref(&two);
+    assert_eq!(rejects(&mut client, two), ["closes two"]);
     // A new stream reports it as held, so it can be removed.
     let held_now = held(&mut client, Kind::Route);
     assert_eq!(held_now.len(), 2);
@@ -229,13 +265,13 @@ fn a_rejected_rule_refuses_its_requests_at_listeners_without_a_previous_version(
     let two_now: ResourceKey = client
         .substituted()
         .next()
-        .expect("at one listener")
+        .expect("beside the rule")
         .clone();
     let gone = response(Kind::Route, "1/1/1", &[], &[&two_now]);
     let received = whole(&mut client, gone);
     assert_eq!(
         changed_at(&received),
-        ["-two"],
+        ["opens"],
         "the controller has the previous version too"
     );
     let _ = client.acknowledge(received, Vec::new());
@@ -247,7 +283,57 @@ fn a_rule_that_comes_for_each_listener_refuses_its_requests_at_new_ones() {
     let mut client = Client::new("pod".to_owned());
     let [one, two] = [1, 2].map(|created| for_each_listener(shared_at(&["one", "two"], created)));
     assert_eq!(applies(&mut client, &one[..1]), ["one"]);
-    assert_eq!(rejects(&mut client, &two), ["two"]);
-    assert_eq!(applies(&mut client, &two), ["one", "two"]);
+    assert_eq!(rejects(&mut client, &two), ["closes two"]);
+    assert_eq!(applies(&mut client, &two), ["one", "opens", "two"]);
+    assert_eq!(client.substituted().count(), 0);
+}
+
+/// A wider rule, for `*.test`, would get the requests for the others.
+#[test]
+fn a_rejected_rule_refuses_its_requests_for_host_names_without_a_previous_version() {
+    let every: &[&str] = &[];
+    for (before, after, closes) in [
+        (&["a.test"][..], &["a.test", "b.test"][..], &[" b.test"][..]),
+        (&["a.test", "b.test"], &["b.test"], &[]),
+        (&["a.test"], &["*.test"], &[" *.test"]),
+        (&["a.test"], every, &[""]),
+        (&["*.test"], &["*.test", "a.test"], &[]),
+        (every, &["a.test"], &[]),
+    ] {
+        let before = shared_for(&["one"], before, 1);
+        let after = shared_for(&["one"], after, 2);
+        let forms = |rule: &Resource| [vec![rule.clone()], for_each_listener(rule.clone())];
+        for (before, after) in forms(&before).into_iter().flat_map(|before| {
+            let after = forms(&after).into_iter();
+            after.map(move |after| (before.clone(), after))
+        }) {
+            let mut client = Client::new("pod".to_owned());
+            assert_eq!(applies(&mut client, &before).len(), 1);
+            let closes = closes.iter().map(|hosts| format!("closes one{hosts}"));
+            let closes: Vec<String> = closes.collect();
+            assert_eq!(rejects(&mut client, &after), closes, "{before:?} {after:?}");
+            assert_eq!(client.substituted().count(), closes.len());
+            let held_now = held(&mut client, Kind::Route);
+            let previous = held_now.iter().filter(|(_, version)| !version.is_empty());
+            let previous: Vec<_> = previous.map(|(key, _)| key.as_str()).collect();
+            assert_eq!(previous, [before[0].key()], "it stays");
+            let _ = applies(&mut client, &after);
+            assert_eq!(client.substituted().count(), 0);
+        }
+    }
+}
+
+/// Each has its own.
+#[test]
+fn a_rule_that_comes_for_each_listener_refuses_its_requests_for_new_host_names() {
+    let mut client = Client::new("pod".to_owned());
+    let listeners = ["one", "two"];
+    let before = for_each_listener(shared_for(&listeners, &["a.test"], 1));
+    let after = for_each_listener(shared_for(&listeners, &["a.test", "b.test"], 2));
+    assert_eq!(applies(&mut client, &before), ["one", "two"]);
+    let closes = ["closes one b.test", "closes two b.test"];
+    assert_eq!(rejects(&mut client, &after), closes);
+    let opens = ["one", "opens", "opens", "two"];
+    assert_eq!(applies(&mut client, &after), opens);
     assert_eq!(client.substituted().count(), 0);
 }
