@@ -425,4 +425,4 @@ fn ended_with(status: u32) -> Result<(), CallError> {
 const AGENT: &[u8] = concat!("gateway/", env!("CARGO_PKG_VERSION")).as_bytes();
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

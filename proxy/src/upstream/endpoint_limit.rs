@@ -242,24 +242,7 @@ impl EndpointLimits {
     /// Applies the limits of a new configuration to the requests that wait. One that gets a connection lets the
     /// next one look.
     pub(super) fn change(&self, snapshot: &Snapshot) {
-        let mut raised = Vec::new();
-        {
-            let mut queues = self.queues.borrow_mut();
-            if queues.is_empty() {
-                return;
-            }
-            for cluster in snapshot.all_clusters() {
-                let of_cluster = queues.iter_mut().filter(|(endpoint, queue)| {
-                    queue.cluster == cluster.id && cluster.endpoint(**endpoint).is_some()
-                });
-                for (endpoint, queue) in of_cluster {
-                    let before = std::mem::replace(&mut queue.max, max_connections(cluster));
-                    if queue.max > before {
-                        raised.push(*endpoint);
-                    }
-                }
-            }
-        }
+        let raised = apply_limits(&mut self.queues.borrow_mut(), snapshot.all_clusters());
         for endpoint in raised {
             self.wake(endpoint);
         }
@@ -275,6 +258,36 @@ impl EndpointLimits {
         let queues = self.queues.borrow();
         queues.get(&endpoint).map_or(0, |queue| queue.waiters.len())
     }
+}
+
+/// Sets the limits of queues to those of the clusters; returns the endpoints whose limit was raised. There may be
+/// many of both, so each is visited once.
+fn apply_limits<'a>(
+    queues: &mut HashMap<Interned, Queue>,
+    clusters: impl Iterator<Item = &'a Cluster>,
+) -> Vec<Interned> {
+    let mut raised = Vec::new();
+    if queues.is_empty() {
+        return raised;
+    }
+    let mut by_cluster: HashMap<Interned, Vec<(Interned, &mut Queue)>> = HashMap::new();
+    for (endpoint, queue) in queues {
+        let of_cluster = by_cluster.entry(queue.cluster).or_default();
+        of_cluster.push((*endpoint, queue));
+    }
+    for cluster in clusters {
+        let queues = by_cluster.get_mut(&cluster.id).into_iter().flatten();
+        for (endpoint, queue) in queues {
+            if cluster.endpoint(*endpoint).is_none() {
+                continue;
+            }
+            let before = std::mem::replace(&mut queue.max, max_connections(cluster));
+            if queue.max > before {
+                raised.push(*endpoint);
+            }
+        }
+    }
+    raised
 }
 
 fn max_connections(cluster: &Cluster) -> u32 {
@@ -394,5 +407,65 @@ impl Drop for QueuedForEndpoint {
             limits.wake(*endpoint);
             limits.ask(*endpoint);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, VecDeque};
+    use std::net::SocketAddr;
+
+    use super::{Queue, apply_limits};
+    use crate::config::{Cluster, Protection};
+    use crate::names::Interned;
+    use crate::upstream::balance::tests::endpoint as id;
+    use crate::upstream::call;
+
+    fn queue(cluster: u32, max: u32) -> Queue {
+        Queue {
+            cluster: id(cluster),
+            max,
+            waiters: VecDeque::new(),
+        }
+    }
+
+    /// Its endpoints are 0 and 1.
+    fn cluster(index: u32, max: Option<u32>) -> Cluster {
+        let addresses = [80, 81].map(|port| SocketAddr::from(([192, 0, 2, 1], port)));
+        Cluster {
+            id: id(index),
+            endpoint_connections: max,
+            ..call::tests::cluster(&addresses, Protection::Plain)
+        }
+    }
+
+    fn limits(queues: &HashMap<Interned, Queue>) -> [Option<u32>; 3] {
+        [0, 1, 2].map(|index| Some(queues.get(&id(index))?.max))
+    }
+
+    #[test]
+    fn limits_of_the_service_reach_the_queues_of_its_endpoints() {
+        let mut queues = HashMap::from([
+            (id(0), queue(7, 1)),
+            (id(1), queue(8, 5)),
+            // Of an endpoint that the service has not any more.
+            (id(2), queue(7, 1)),
+        ]);
+        let clusters = [
+            cluster(6, Some(9)),
+            cluster(7, Some(3)),
+            cluster(8, Some(4)),
+        ];
+        assert_eq!(apply_limits(&mut queues, clusters.iter()), [id(0)]);
+        assert_eq!(limits(&queues), [Some(3), Some(4), Some(1)]);
+        let clusters = [cluster(7, Some(3)), cluster(8, None)];
+        assert_eq!(apply_limits(&mut queues, clusters.iter()), [id(1)]);
+        assert_eq!(limits(&queues), [Some(3), Some(u32::MAX), Some(1)]);
+    }
+
+    #[test]
+    fn clusters_are_not_visited_without_queues() {
+        let clusters = std::iter::from_fn(|| panic!("visited"));
+        assert!(apply_limits(&mut HashMap::new(), clusters).is_empty());
     }
 }

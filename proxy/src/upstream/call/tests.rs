@@ -189,7 +189,7 @@ fn status(code: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(http::HeaderName::from_static("grpc-status"), status)])
 }
 
-fn cluster(addresses: &[SocketAddr], protection: Protection) -> Cluster {
+pub(in crate::upstream) fn cluster(addresses: &[SocketAddr], protection: Protection) -> Cluster {
     let id = |index| Interned {
         index,
         generation: 0,
