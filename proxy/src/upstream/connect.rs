@@ -34,16 +34,16 @@ pub(crate) struct ConnectTime {
 impl ConnectTime {
     /// When a step that begins now must have ended.
     fn end(self) -> Option<Instant> {
-        let end = self.each.map(|each| Instant::now() + each);
+        self.end_from(Instant::now())
+    }
+
+    /// When a step that begins then must have ended.
+    pub(super) fn end_from(self, begun: Instant) -> Option<Instant> {
+        let end = self.each.map(|each| begun + each);
         match (end, self.until) {
             (Some(end), Some(until)) => Some(end.min(until)),
             (end, until) => end.or(until),
         }
-    }
-
-    /// What a step that begins now may take.
-    pub(super) fn left(self) -> Option<Duration> {
-        left(self.end())
     }
 }
 
@@ -101,11 +101,12 @@ impl ConnectionRequirements {
 
     /// A used connection, or its slot if a new one is needed.
     fn reserve(&self, used: Box<Connection>) -> Result<Reserved, Failure> {
-        if self.takes(&used) {
-            return Ok(Reserved::Connection(used));
+        let takes = self.takes(&used);
+        let used = Reserved::Connection(used);
+        if takes {
+            return Ok(used);
         }
-        let slot = used.replace().ok_or(FailureKind::UpstreamFull)?;
-        Ok(Reserved::Slot(slot))
+        used.into_slot().map(Reserved::Slot)
     }
 }
 
@@ -122,21 +123,33 @@ pub(crate) async fn connect(
     requirements: ConnectionRequirements,
     time: ConnectTime,
 ) -> Result<Box<Connection>, Failure> {
-    if matches!(cluster.protection, Protection::Unusable) {
-        return Err(FailureKind::UpstreamTlsUnset.into());
-    }
-    let shard = &upstreams.shard;
-    let counted = if let Some(counted) = enter(upstreams, cluster, endpoint) {
-        counted
+    let slot = if let Some(slot) = enter(upstreams, cluster, endpoint)? {
+        slot
     } else {
         let until = time.end();
         // Waiting is rare, and other requests should have a small future.
         match Box::pin(wait(upstreams, cluster, endpoint, &requirements, until)).await? {
-            Reserved::Slot(counted) => counted,
+            Reserved::Slot(slot) => slot,
             Reserved::Connection(used) => return Ok(used),
         }
     };
-    let until = time.end();
+    let with = (cluster, requirements);
+    connect_in(slot, upstreams, endpoint, with, time.end()).await
+}
+
+/// Connects to an endpoint in a slot, until then.
+///
+/// # Errors
+///
+/// Connecting failed or timed out.
+pub(super) async fn connect_in(
+    slot: ConnectionSlot,
+    upstreams: &Upstreams,
+    endpoint: &Endpoint,
+    (cluster, requirements): (&Cluster, ConnectionRequirements),
+    until: Option<Instant>,
+) -> Result<Box<Connection>, Failure> {
+    let shard = &upstreams.shard;
     let counters = shard.counters.endpoints.of(endpoint.id);
     // A pending connect may be dropped: its operation holds no buffer and no bytes.
     let mut stream = match within(left(until), dial(&endpoint.address)).await {
@@ -174,7 +187,7 @@ pub(crate) async fn connect(
         }
         Protection::Unusable => return Err(FailureKind::UpstreamTlsUnset.into()),
     }
-    let mut connection = Connection::new(shard, stream, counted);
+    let mut connection = Connection::new(shard, stream, slot);
     connection.proxied = requirements.proxied;
     Ok(connection)
 }
@@ -260,19 +273,43 @@ fn agreed_on(stream: &Stream, protocol: Alpn) -> bool {
 }
 
 /// What a request may use after waiting.
-enum Reserved {
+pub(super) enum Reserved {
     /// The right to open a connection.
     Slot(ConnectionSlot),
     /// A connection that another request has finished with.
     Connection(Box<Connection>),
 }
 
-/// A slot for another connection of the service and of the endpoint, without waiting.
-fn enter(upstreams: &Upstreams, cluster: &Cluster, endpoint: &Endpoint) -> Option<ConnectionSlot> {
-    let of_endpoint = enter_endpoint(upstreams, cluster, endpoint)?;
-    let mut slot = enter_service(upstreams, cluster)?;
-    slot.endpoint = of_endpoint;
-    Some(slot)
+impl Reserved {
+    /// The right to open a connection, in place of a used one.
+    pub(super) fn into_slot(self) -> Result<ConnectionSlot, Failure> {
+        match self {
+            Self::Slot(slot) => Ok(slot),
+            Self::Connection(used) => used.replace().ok_or(FailureKind::UpstreamFull.into()),
+        }
+    }
+}
+
+/// A slot for another connection of the service and of the endpoint, if neither is at its limit.
+///
+/// # Errors
+///
+/// No connection can be opened: the TLS settings of the service are unusable.
+pub(super) fn enter(
+    upstreams: &Upstreams,
+    cluster: &Cluster,
+    endpoint: &Endpoint,
+) -> Result<Option<ConnectionSlot>, Failure> {
+    if matches!(cluster.protection, Protection::Unusable) {
+        return Err(FailureKind::UpstreamTlsUnset.into());
+    }
+    let Some(of_endpoint) = enter_endpoint(upstreams, cluster, endpoint) else {
+        return Ok(None);
+    };
+    Ok(enter_service(upstreams, cluster).map(|mut slot| {
+        slot.endpoint = of_endpoint;
+        slot
+    }))
 }
 
 /// A permit for another connection of the endpoint; an idle one of the shard is closed if needed.
@@ -312,7 +349,11 @@ fn enter_service(upstreams: &Upstreams, cluster: &Cluster) -> Option<ConnectionS
 
 /// Waits until the endpoint and the service may have another connection, or one becomes free. A request that waits
 /// for one of both holds no slot of the other, which others could use.
-async fn wait(
+///
+/// # Errors
+///
+/// None became free until then, or too many are waiting already.
+pub(super) async fn wait(
     upstreams: &Upstreams,
     cluster: &Cluster,
     endpoint: &Endpoint,

@@ -8,7 +8,6 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 
 use xds::model::Alpn;
 
@@ -27,9 +26,11 @@ use crate::shard::tasks::Purpose;
 mod driver;
 mod time_budget;
 
-use self::time_budget::{OutOfTime, TimeBudget};
+use self::time_budget::{OutOfTime, Step, StepTimes};
 use super::Upstreams;
-use super::connect::{ConnectTime, ConnectionRequirements, connect, left, within};
+use super::connect::{
+    ConnectTime, ConnectionRequirements, Reserved, connect_in, enter, left, wait, within,
+};
 use super::connection_limit::ConnectionLimit;
 use super::endpoint_limit::EndpointLimits;
 use super::pool::Connection;
@@ -52,6 +53,8 @@ struct H2Connection {
 }
 
 enum State {
+    /// The request that opens it waits at a connection limit.
+    Queued,
     Dialing,
     Open(Rc<Session>),
     /// It accepts no more requests.
@@ -154,16 +157,20 @@ pub(super) fn open_at_once(
     let connection = upstreams.sessions.find(endpoint.id, client)?;
     match &*connection.state.borrow() {
         State::Open(session) => Some(connection.open_stream(&upstreams.shard, session)),
-        State::Dialing | State::Closed(_) | State::Abandoned | State::OutOfTime(_) => None,
+        State::Queued
+        | State::Dialing
+        | State::Closed(_)
+        | State::Abandoned
+        | State::OutOfTime(_) => None,
     }
 }
 
 /// A stream of a connection to an endpoint, within `time`. Requests that wait for a connection that another one
-/// opens have no more than the time to connect.
+/// opens have the same times as that one: for the wait at a connection limit, and after it for connecting.
 ///
 /// # Errors
 ///
-/// As [`connect`], or the endpoint does not support HTTP/2.
+/// As [`connect`](super::connect::connect), or the endpoint does not support HTTP/2.
 pub(super) async fn open(
     upstreams: &Upstreams,
     cluster: &Cluster,
@@ -171,28 +178,21 @@ pub(super) async fn open(
     requirements: ConnectionRequirements,
     time: ConnectTime,
 ) -> Result<Box<Connection>, Failure> {
-    let timeout = time.left();
-    let until = timeout.map(|timeout| Instant::now() + timeout);
-    let mut budget = timeout.map(|allowed| TimeBudget {
-        allowed,
-        left: allowed,
-    });
+    let mut times = StepTimes::begin(time);
     let (connection, session) = loop {
         let client = requirements.proxied.as_deref();
         let connection = if let Some(connection) = find(upstreams, cluster, endpoint, client) {
+            connection.wait_for_slot(&mut times).await?;
             connection
         } else {
-            let to = (cluster, endpoint);
-            dial(upstreams, to, &requirements, (budget, time.until)).await?
+            dial(upstreams, (cluster, endpoint), &requirements, &mut times).await?
         };
         let opened = within(
-            left(until),
+            left(times.connect().until),
             poll_fn(|context| connection.poll_open(context)),
         )
         .await;
-        budget = budget
-            .zip(left(until))
-            .map(|(own, left)| TimeBudget { left, ..own });
+        let budget = times.budget();
         let session = match opened.unwrap_or(Opening::Failed(FailureKind::ConnectTimeout)) {
             Opening::Open(session) => session,
             Opening::Failed(kind) => return Err(kind.into()),
@@ -235,13 +235,13 @@ fn find(
     })
 }
 
-/// Opens another connection within the time that is left, at a connection limit once for waiting and once for
-/// connecting, until the deadline of the request; those that arrive meanwhile wait for it.
+/// Opens another connection, at a connection limit after waiting for its slot; requests that arrive meanwhile
+/// wait for it.
 async fn dial(
     upstreams: &Upstreams,
     (cluster, endpoint): (&Cluster, &Endpoint),
     requirements: &ConnectionRequirements,
-    (budget, deadline): (Option<TimeBudget>, Option<Instant>),
+    times: &mut StepTimes,
 ) -> Result<Rc<H2Connection>, Failure> {
     let requirements = ConnectionRequirements {
         speaks: Some(Alpn::H2),
@@ -249,34 +249,34 @@ async fn dial(
         fresh: true,
         ..requirements.clone()
     };
-    let time = ConnectTime {
-        each: budget.map(|budget| budget.left),
-        until: deadline,
-    };
-    let until = time.each.map(|each| Instant::now() + each);
     let session = Rc::new(H2Connection {
         client: requirements.proxied.clone(),
         limit: upstreams.pool.limit(cluster.id),
         limited: (cluster.endpoint_connections)
             .map(|_| (Rc::clone(&upstreams.endpoint_limits), endpoint.id)),
-        state: RefCell::new(State::Dialing),
+        state: RefCell::new(State::Queued),
         requests: Cell::new(0),
         waiting: RefCell::default(),
     });
     upstreams.sessions.add(endpoint.id, &session);
     let dialing = AbandonedDial(&session);
-    let connection = match connect(upstreams, cluster, endpoint, requirements, time).await {
-        Ok(connection) => connection,
-        Err(failure) => {
-            let is_late = until.is_some_and(|until| Instant::now() >= until);
-            let kind = failure.kind;
-            session.end(match budget.filter(|_| is_late) {
-                Some(had) => State::OutOfTime(OutOfTime { kind, had }),
-                None => State::Closed(kind),
-            });
-            return Err(failure);
+    let step = times.wait();
+    let slot = match enter(upstreams, cluster, endpoint) {
+        Ok(Some(slot)) => slot,
+        Ok(None) => {
+            let slot = wait(upstreams, cluster, endpoint, &requirements, step.until).await;
+            let slot = slot.and_then(Reserved::into_slot);
+            let slot = slot.map_err(|failure| session.fail(step, failure))?;
+            times.end_wait();
+            slot
         }
+        Err(failure) => return Err(session.fail(step, failure)),
     };
+    session.set(State::Dialing);
+    let step = times.connect();
+    let with = (cluster, requirements);
+    let connected = connect_in(slot, upstreams, endpoint, with, step.until).await;
+    let connection = connected.map_err(|failure| session.fail(step, failure))?;
     std::mem::forget(dialing);
     let (shard, memory) = (&upstreams.shard, &upstreams.http2_memory);
     let driven = driver::Driven {
@@ -310,7 +310,11 @@ impl Drop for ClosesAtEnd<'_> {
 
 impl H2Connection {
     fn is_dialing(&self) -> bool {
-        matches!(*self.state.borrow(), State::Dialing)
+        matches!(*self.state.borrow(), State::Queued | State::Dialing)
+    }
+
+    fn is_queued(&self) -> bool {
+        matches!(*self.state.borrow(), State::Queued)
     }
 
     fn is_closed(&self) -> bool {
@@ -341,14 +345,18 @@ impl H2Connection {
     fn streams(&self) -> u32 {
         match &*self.state.borrow() {
             State::Open(session) => session.users(),
-            State::Dialing | State::Closed(_) | State::Abandoned | State::OutOfTime(_) => 0,
+            State::Queued
+            | State::Dialing
+            | State::Closed(_)
+            | State::Abandoned
+            | State::OutOfTime(_) => 0,
         }
     }
 
     /// Whether the peer allows another stream, as far as known.
     fn has_room(&self) -> bool {
         match &*self.state.borrow() {
-            State::Dialing => true,
+            State::Queued | State::Dialing => true,
             State::Open(session) => {
                 let allowed = session.stream_limit();
                 (session.users() as usize) < allowed.min(H2_UPSTREAM_STREAMS as usize)
@@ -366,7 +374,7 @@ impl H2Connection {
 
     fn poll_open(&self, context: &mut Context<'_>) -> Poll<Opening> {
         match &*self.state.borrow() {
-            State::Dialing => {
+            State::Queued | State::Dialing => {
                 self.waiting.borrow_mut().push(context.waker().clone());
                 Poll::Pending
             }
@@ -377,6 +385,28 @@ impl H2Connection {
         }
     }
 
+    /// Waits while the request that opens it waits at a connection limit.
+    async fn wait_for_slot(&self, times: &mut StepTimes) -> Result<(), Failure> {
+        if !self.is_queued() {
+            return Ok(());
+        }
+        let waiting = poll_fn(|context| self.poll_slot(context));
+        let waited = within(left(times.wait().until), waiting).await;
+        waited.ok_or(FailureKind::UpstreamFull)?;
+        if !self.is_closed() {
+            times.end_wait();
+        }
+        Ok(())
+    }
+
+    fn poll_slot(&self, context: &Context<'_>) -> Poll<()> {
+        if !self.is_queued() {
+            return Poll::Ready(());
+        }
+        self.waiting.borrow_mut().push(context.waker().clone());
+        Poll::Pending
+    }
+
     fn set(&self, state: State) {
         *self.state.borrow_mut() = state;
         self.waiting.borrow_mut().drain(..).for_each(Waker::wake);
@@ -385,6 +415,13 @@ impl H2Connection {
     /// Accepts no more requests; those in progress continue.
     fn close(&self, kind: FailureKind) {
         self.end(State::Closed(kind));
+    }
+
+    /// Opening it failed in this step of the request that did; returns the failure.
+    fn fail(&self, step: Step, failure: Failure) -> Failure {
+        let late = step.out_of_time(failure.kind);
+        self.end(late.map_or(State::Closed(failure.kind), State::OutOfTime));
+        failure
     }
 
     /// Puts it into its last state.

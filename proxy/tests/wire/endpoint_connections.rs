@@ -1,11 +1,12 @@
 //! The connections to one endpoint are limited, over all shards; requests queue for one, for a limited time.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::frames::{ACK, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, Peer, frame};
 use crate::support::pki::authority;
 use crate::support::{
     Client, ClientCertificates, Gate, Reply, gateway, ok, on_both_drivers, origin, out_of_h2,
@@ -30,6 +31,11 @@ fn relay_to(address: SocketAddr, client: &TcpStream) {
             });
         }
     });
+}
+
+/// The frame of a response without a body.
+fn no_content(stream: u32) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &[0x89])
 }
 
 /// Ends the other clients of a test if one fails.
@@ -299,6 +305,40 @@ on_both_drivers! {
         waiting.expects_silence_for(PART);
         reachable.open();
         waiting.expects(200);
+    }
+
+    /// So it is over HTTP/2, for the request that connects and for those that share its connection. Connecting
+    /// includes the server's SETTINGS.
+    fn connecting_over_http_2_has_its_own_time_after_the_wait(driver) {
+        const PART: Duration = Duration::from_secs(2);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let gateway = gateway(driver)
+            .shards(1)
+            .backend("origin", &[listener.local_addr().expect("bound")])
+            .speaks("origin", "H2C")
+            .rule("{retry: {attempts: 0}, backendRefs: [{@origin}]}")
+            .limits("endpointConnections: 1, connectTimeout: 3s")
+            .start();
+        let [mut before, mut connecting, mut sharing] = [(); 3].map(|()| gateway.client());
+        before.gets("/");
+        let mut server = Peer::server(&listener);
+        let stream = server.next_of(HEADERS).stream;
+        // It takes no more requests, and is in use until this one has its response.
+        let last = [stream.to_be_bytes(), [0; 4]].concat();
+        server.sends(frame(GOAWAY, 0, 0, &last)).sends(frame(PING, 0, 0, &[7; 8]));
+        while server.next_of(PING).flags & ACK == 0 {}
+        connecting.gets("/");
+        sharing.gets("/").expects_silence_for(PART);
+        server.sends(no_content(stream));
+        before.expects(204);
+        sharing.expects_silence_for(PART);
+        let mut next = Peer::server(&listener);
+        for _ in 0..2 {
+            let stream = next.next_of(HEADERS).stream;
+            next.sends(no_content(stream));
+        }
+        connecting.expects(204);
+        sharing.expects(204);
     }
 
     fn a_limit_of_the_backend_overrides_the_gateways(driver) {

@@ -1,9 +1,87 @@
 //! The time that a request has to get a connection, and what it does after the attempt of another
 //! request, which it waited for, has run out of time.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, FailureKind};
+use crate::upstream::connect::{ConnectTime, left};
+
+/// The times of a request for the two steps to a connection: a wait at a connection limit, and connecting, which
+/// has its own time after the wait, as over HTTP/1.
+#[derive(Debug)]
+pub(super) struct StepTimes {
+    time: ConnectTime,
+    /// When waits at connection limits must have ended.
+    wait: Option<Instant>,
+    /// When connecting must have ended.
+    connect: Option<Instant>,
+    /// What it had for connecting when that began.
+    allowed: Option<Duration>,
+}
+
+/// A step of a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    /// When it must have ended.
+    pub(super) until: Option<Instant>,
+    /// What the request had for it when it began.
+    had: Option<TimeBudget>,
+}
+
+impl StepTimes {
+    /// Both steps may begin now.
+    pub(super) fn begin(time: ConnectTime) -> Self {
+        let mut times = Self {
+            time,
+            wait: None,
+            connect: None,
+            allowed: None,
+        };
+        times.end_wait();
+        times.wait = times.connect;
+        times
+    }
+
+    /// The time for connecting begins now: the request, or the one that connects for it, waited until now.
+    pub(super) fn end_wait(&mut self) {
+        // One moment for both: the same timeout is the same for all requests, to the nanosecond.
+        let now = Instant::now();
+        self.connect = self.time.end_from(now);
+        self.allowed = self.connect.map(|end| end.saturating_duration_since(now));
+    }
+
+    /// A wait at a connection limit, which begins now.
+    pub(super) fn wait(&self) -> Step {
+        self.step(self.wait)
+    }
+
+    /// Connecting, which begins now.
+    pub(super) fn connect(&self) -> Step {
+        self.step(self.connect)
+    }
+
+    fn step(&self, until: Option<Instant>) -> Step {
+        let budget = self.allowed.zip(left(until));
+        Step {
+            until,
+            had: budget.map(|(allowed, left)| TimeBudget { allowed, left }),
+        }
+    }
+
+    /// What is left for connecting.
+    pub(super) fn budget(&self) -> Option<TimeBudget> {
+        self.connect().had
+    }
+}
+
+impl Step {
+    /// Why it failed now, if that was because it took too long.
+    pub(super) fn out_of_time(self, kind: FailureKind) -> Option<OutOfTime> {
+        let is_late = self.until.is_some_and(|until| Instant::now() >= until);
+        let had = self.had.filter(|_| is_late)?;
+        Some(OutOfTime { kind, had })
+    }
+}
 
 /// The time of a request to get a connection.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +131,7 @@ impl OutOfTime {
 
 #[cfg(test)]
 mod tests {
-    use super::{OutOfTime, TimeBudget};
+    use super::{ConnectTime, OutOfTime, StepTimes, TimeBudget};
     use crate::failure::FailureKind;
     use std::time::Duration;
 
@@ -69,6 +147,32 @@ mod tests {
             kind: FailureKind::ConnectTimeout,
             had: budget(allowed, had),
         }
+    }
+
+    #[test]
+    fn requests_with_the_same_timeout_were_allowed_the_same() {
+        let time = ConnectTime {
+            each: Some(Duration::from_secs(3)),
+            until: None,
+        };
+        let mut times = StepTimes::begin(time);
+        assert_eq!(times.budget().map(|it| it.allowed), time.each);
+        times.end_wait();
+        assert_eq!(times.budget().map(|it| it.allowed), time.each);
+    }
+
+    #[test]
+    fn connecting_begins_anew_after_a_wait() {
+        let time = ConnectTime {
+            each: Some(Duration::from_secs(3)),
+            until: None,
+        };
+        let mut times = StepTimes::begin(time);
+        let before = times.wait().until;
+        assert_eq!(times.connect().until, before);
+        times.end_wait();
+        assert_eq!(times.wait().until, before, "waits have one time together");
+        assert!(times.connect().until > before);
     }
 
     #[test]
