@@ -53,7 +53,8 @@ pub struct Received {
     pub changes: Vec<model::Change>,
     /// Rejected resources. Their previous versions stay in effect. Without one that does as much, a policy that
     /// restricts access is replaced by one that refuses every request of its target; without one, a listener by
-    /// one that refuses its requests, and so is a rule, also at each listener where it has none.
+    /// one that refuses its requests, and so is a rule, also at each listener and for each host name where it has
+    /// none.
     pub refused: Vec<Refusal>,
     versions: Vec<(ResourceKey, Option<Applied>)>,
     /// Resources in the changes that take the place of rejected ones.

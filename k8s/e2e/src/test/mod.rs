@@ -124,6 +124,9 @@ const TESTS: &[Test] = tests! {
     Controller features::routes_attach_to_default_gateways,
     Controller features::addresses_have_the_requested_routability,
     Controller features::client_certificates_are_verified_with_trust_bundles,
+    Controller access::networks_see_the_address_that_a_load_balancer_passes,
+    Controller access::networks_see_the_address_that_haproxy_passes,
+    Controller access::limits_of_clients_outlive_changes_of_their_policy,
     Controller external_auth::an_http_server_authorizes_requests,
     Controller external_auth::an_ext_authz_server_authorizes_requests,
     Controller external_auth::a_listener_authorizes_before_route_matching,
@@ -142,6 +145,7 @@ const TESTS: &[Test] = tests! {
     Controller permissions::every_permission_is_used_and_none_is_missing,
     Controller tenancy::proxies_cannot_read_resources_of_another_gateway,
     Controller tenancy::the_impact_of_hostile_proxies_is_bounded,
+    Controller hostile::a_quiet_tenant_does_not_notice_a_hostile_one,
     Controller bad_input::dangling_references_are_reported_in_the_status,
     Controller bad_input::a_reserved_port_and_an_address_in_use_are_rejected,
     Controller bad_input::names_of_253_characters_are_supported,
@@ -149,20 +153,15 @@ const TESTS: &[Test] = tests! {
     Controller bad_input::unselected_namespaces_are_ignored,
 };
 
-/// Tests that take minutes each, that measure times, which needs a machine that does nothing else, or that have not
-/// run on a cluster yet.
+/// Tests that take minutes each, or that measure times, which needs a machine that does nothing else.
 const LONG_TESTS: &[Test] = tests! {
     Controller long::the_api_server_is_unavailable_for_minutes,
     Controller long::the_network_is_cut_for_minutes,
     Controller long::routes_change_a_thousand_times,
     Controller long::the_certificate_authority_is_replaced,
-    Controller access::networks_see_the_address_that_a_load_balancer_passes,
-    Controller access::networks_see_the_address_that_haproxy_passes,
-    Controller access::limits_of_clients_outlive_changes_of_their_policy,
     Controller crowds::a_full_gateway_says_so_and_its_proxies_reconnect,
     Controller crowds::a_thousand_misspelt_gateways_delay_no_other,
     Controller crowds::a_thousand_invalid_policies_delay_no_gateway,
-    Controller hostile::a_quiet_tenant_does_not_notice_a_hostile_one,
     Controller hostile::a_quiet_tenant_does_not_notice_a_hostile_one_for_half_an_hour,
     Controller long::ten_thousand_broken_routes_do_not_delay_other_gateways,
     Keycloak idp::keycloak_users_are_distinguished_by_their_group,
