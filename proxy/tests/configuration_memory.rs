@@ -227,8 +227,9 @@ fn a_received_route_uses_little_memory() {
     let held = HeldOfController::receive(&responses);
     let measured = [
         ("model in force", freed_by(held.in_force), 80),
-        ("model and compiled parts", freed_by(held.compiler), 4_590),
-        ("versions", freed_by(held.client), 510),
+        ("model and compiled parts", freed_by(held.compiler), 3_500),
+        // And at which listeners each rule is, so that one that is rejected later leaves none of them open.
+        ("versions", freed_by(held.client), 720),
     ];
     for (holder, bytes, bar) in measured {
         println!("received, {holder}: {bytes} bytes a route");
