@@ -53,7 +53,7 @@ pub(in crate::test) async fn a_thousand_misspelt_gateways_delay_no_other(
         made
     })
     .await?;
-    let failed = expected_condition("Programmed", "False", "DeploymentFailed");
+    let failed = expected_condition("DeploymentFailed", "True", "DeploymentFailed");
     let message = scope.condition("Gateway", "misspelt-0", failed).await?;
     ensure!(message.contains("tepmlate"), "it says `{message}`");
     Ok(())
