@@ -25,7 +25,7 @@ use proxy::config::apply::BindRequest;
 use proxy::config::compile::CompileOptions;
 use proxy::config::in_force::InForce;
 use proxy::config::local::{self, LocalConfig};
-use translate::admit::UnknownFields;
+use translate::files::UnknownFields;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -10,7 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use ring::hmac;
 use ring::rand::SystemRandom;
-use translate::admit::UnknownFields;
+use translate::files::UnknownFields;
 use xds::model::{self, GatewayDuration, ObjectName};
 use xds_grpc::client::{Controller, InvalidAddress};
 

@@ -75,7 +75,7 @@
 //!   on a machine: files                     in a cluster: objects of the API server
 //!      |  config::watch                        |  controller: watch
 //!      v                                       v
-//!   translate::admit    valid objects       translate::admit
+//!   translate::files    valid objects       translate::files
 //!      v                                       v
 //!   translate           model, statuses     translate::Translator --> statuses of the objects
 //!      |                                       |
@@ -90,7 +90,7 @@
 //! ```
 //!
 //! It flows one way, on a thread of its own ([`config::local`]): files → valid objects
-//! (`translate::admit`) → the model ([`xds::model`]) → a [`config::Snapshot`] → one pointer, which
+//! (`translate::files`) → the model ([`xds::model`]) → a [`config::Snapshot`] → one pointer, which
 //! each shard reads when a request begins. In a cluster ([`config::xds`]) the controller produces the
 //! model, and batches of changes arrive instead of files. A request keeps the snapshot it began with until its
 //! rule is known, and then that rule with its clusters.

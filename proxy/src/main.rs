@@ -39,8 +39,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
-use translate::admit::UnknownFields;
 use translate::check::Verdict;
+use translate::files::UnknownFields;
 
 #[global_allocator]
 static ALLOCATOR: SamplingAllocator<Allocator> = SamplingAllocator::new(Allocator);

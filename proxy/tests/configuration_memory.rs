@@ -20,7 +20,7 @@ use prost::Message as _;
 use proxy::config::compile::{CompileOptions, Compiler};
 use proxy::config::dns::Resolved;
 use proxy::config::in_force::InForce;
-use translate::admit::{Configuration, Listed, Source, UnknownFields};
+use translate::files::{Configuration, Listed, Source, UnknownFields};
 use translate::{Event, Options, Translator};
 use xds::delta::{Client, Encoded};
 use xds::discovery::{self, Any, DeltaDiscoveryResponse};

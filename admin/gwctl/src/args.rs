@@ -10,7 +10,7 @@ use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use clap_complete::engine::ArgValueCompleter;
 use http::{HeaderName, HeaderValue, Method, Uri};
-use translate::admit::UnknownFields;
+use translate::files::UnknownFields;
 use xds::model::GatewayDuration;
 
 use crate::complete;

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use translate::admit::Source;
+use translate::files::Source;
 
 /// Reads manifests: files, and the `.yaml`, `.yml` and `.json` files of directories in the order of
 /// their names. Directories are not searched recursively.

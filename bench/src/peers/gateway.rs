@@ -203,7 +203,7 @@ fn route(text: &mut String, name: &str, hostnames: &str, matches: &str) {
 
 #[cfg(test)]
 mod tests {
-    use translate::admit::{self, Source};
+    use translate::files::{self, Source};
     use translate::{Options, translate};
 
     use super::*;
@@ -231,7 +231,7 @@ mod tests {
         for topology in all_topologies(folder.path()) {
             let content = config(&topology).expect("a configuration");
             let source = Source::new("gateway.yaml", content);
-            let admitted = admit::admit(&[source]);
+            let admitted = files::admit(&[source]);
             assert!(admitted.findings.is_empty(), "{:?}", admitted.findings);
             let store = admitted.objects.into_iter().map(|(object, _)| object);
             let translation = translate(&store.collect(), &Options::machine());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use translate::api::{ClusterTrustBundle, Gateway, Resource as _};
-use translate::{Batch, Event, ListenerLimits, Object, ObjectRef, Store, admit};
+use translate::{Batch, Event, ListenerLimits, Object, ObjectRef, Store, files};
 use xds::model::ObjectName;
 
 use super::classes::{self, Classes};
@@ -148,7 +148,7 @@ impl Intake {
                 // Its previous version stays in effect, unless it leaves open what this one would protect.
                 // Without one, its fail-closed replacement does.
                 let in_force = match self.current(&reference, store) {
-                    Some(current) => admit::kept_beside(&current, fail_closed.as_ref()),
+                    Some(current) => files::kept_beside(&current, fail_closed.as_ref()),
                     None => fail_closed,
                 };
                 if let Some(object) = in_force {

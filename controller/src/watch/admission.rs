@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tracing::{debug, warn};
-use translate::admit::{self, AdmittedValue, Severity};
+use translate::files::{self, AdmittedValue, Severity};
 use translate::status::{Release, shortened};
 
 use super::change::Content;
@@ -30,7 +30,7 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, raw: Raw) -> Option<Co
         Reading::Object | Reading::ObjectAndStatus => {}
     }
     let status = raw.status.as_ref().map(|status| status.get());
-    let admitted = admit::admit_json(kind.group, kind.kind, &raw.text, status);
+    let admitted = files::admit_json(kind.group, kind.kind, &raw.text, status);
     // It was only scanned before: its text may have half of a surrogate pair, which API servers never send.
     let admitted = admitted.inspect_err(|error| {
         let (kind, name) = (kind.kind, raw.name());
@@ -86,7 +86,7 @@ fn observe(raw: Raw, api_version: &str) -> Observed {
 }
 
 /// The errors among findings, as a message with advice.
-fn why(findings: &[admit::Finding]) -> Arc<str> {
+fn why(findings: &[files::Finding]) -> Arc<str> {
     let errors = findings.iter().filter(|it| it.severity == Severity::Error);
     let texts = errors.map(|finding| match &finding.field {
         Some(field) => format!("{field}: {}", finding.text),

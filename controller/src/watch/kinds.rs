@@ -6,7 +6,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use translate::api::{
     CLASS_KIND, ClusterTrustBundle, GATEWAY_GROUP, OWN_GROUP, PARAMETERS_KIND, Resource as _,
 };
-use translate::{ObjectRef, admit};
+use translate::{ObjectRef, files};
 use xds::model::ObjectName;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl Kinds {
             POD => !extensions.is_empty(),
             _ => true,
         };
-        let objects = admit::kinds().filter(|kind| is_wanted(kind.kind));
+        let objects = files::kinds().filter(|kind| is_wanted(kind.kind));
         let objects = objects.map(|kind| WatchedKind {
             id: KindId(0),
             group: kind.group,

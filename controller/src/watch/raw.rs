@@ -9,8 +9,8 @@ use serde::de::{
 };
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use translate::admit;
 use translate::api::READ_ENTRIES;
+use translate::files;
 use xds::model::ObjectName;
 
 use super::entries::ENTRIES;
@@ -50,7 +50,7 @@ impl Raw {
     /// Its fields, without those that are not in its text.
     pub(super) fn fields(&self) -> Map<String, Value> {
         // It is a part of JSON that was parsed before.
-        admit::parse_fields(&self.text).unwrap_or_default()
+        files::parse_fields(&self.text).unwrap_or_default()
     }
 
     /// Size of what is kept of it.

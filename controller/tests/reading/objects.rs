@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use translate::admit::admit_value;
+use translate::files::admit_value;
 use translate::status::{GatewayClassStatus, Installed, Release, Status};
 use translate::{Event, ObjectRef, Options, Translator};
 use xds::model::{Model, ObjectName};

@@ -1,7 +1,7 @@
 //! How long a translation takes: routes of one Gateway, and Services with two endpoints each.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use translate::admit::{Source, admit};
+use translate::files::{Source, admit};
 use translate::{Options, Store, translate};
 
 /// As in the binaries.

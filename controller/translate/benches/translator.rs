@@ -4,7 +4,7 @@
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use translate::admit::admit_value;
+use translate::files::admit_value;
 use translate::{Event, Object, Options, Translator};
 
 /// As in the binaries.

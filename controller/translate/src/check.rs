@@ -3,10 +3,14 @@
 use std::io::{self, Write};
 use std::net::IpAddr;
 
-use crate::admit::{self, Admitted, Severity, Source, UnknownFields};
-use crate::api::Gateway;
-use crate::status::{Condition, ConditionStatus, ListenerStatus, PolicyStatus};
-use crate::{Options, Statuses, Store, translate};
+use crate::files::{Admitted, Severity, Source, UnknownFields};
+use crate::gateway::api::Gateway;
+use crate::gateway::status::ListenerStatus;
+use crate::objects::store::Store;
+use crate::options::Options;
+use crate::policy::status::PolicyStatus;
+use crate::status::{Condition, ConditionStatus, Statuses};
+use crate::{files, translate};
 
 /// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +33,7 @@ pub fn check(
     options: impl FnOnce(&Store) -> Options,
     out: &mut dyn Write,
 ) -> io::Result<Verdict> {
-    let Admitted { objects, findings } = admit::admit_with(unknown_fields, sources);
+    let Admitted { objects, findings } = files::admit_with(unknown_fields, sources);
     for finding in &findings {
         writeln!(out, "{}: {finding}", severity(finding.severity))?;
     }
@@ -159,8 +163,8 @@ fn counted(count: usize, thing: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Verdict, check};
-    use crate::Options;
-    use crate::admit::{Source, UnknownFields};
+    use crate::files::{Source, UnknownFields};
+    use crate::options::Options;
 
     const VALID: &str = "\
 apiVersion: gateway.networking.k8s.io/v1

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 use xds::model::Der;
 
-use crate::problem::Problem;
-use crate::reader::Reader;
-use crate::reason::Reason;
+use crate::objects::reader::Reader;
+use crate::status::problem::Problem;
+use crate::status::reason::Reason;
 
 /// Expired certificates among those that an object refers to. They are used all the same: clients
 /// that check get a clear error, unlike with a closed port, and others continue.

@@ -1,50 +1,48 @@
 //! Translates Gateway API objects into the model and statuses: pure and synchronous.
 //!
-//! `admit` turns text into typed objects, `store` keeps them, and [`translate`] derives the
+//! `files` turns text into typed objects, `objects` keeps them, and [`translate`] derives the
 //! proxies' configuration and the users' statuses. It never fails: an invalid object is reported in
 //! its own status, and everything else works.
 
-pub mod admit;
-#[expect(
-    missing_docs,
-    reason = "most fields are documented by the references of Kubernetes and Gateway API"
-)]
-pub mod api;
+pub mod backend;
 pub mod budgets;
+mod catalogue;
 pub mod check;
+mod engine;
 pub mod expiry;
-pub mod expression;
-mod infrastructure;
-mod jwks;
-mod lower;
+pub mod files;
+pub mod gateway;
 pub mod naming;
 pub mod network;
+pub mod objects;
 mod options;
-mod owner;
-mod problem;
-mod reader;
-mod reason;
-mod resolve;
+pub mod policy;
+pub mod route;
 pub mod status;
-pub mod store;
-mod translator;
-mod upstream;
+
+/// The types of all objects, as they are written.
+pub mod api {
+    pub use crate::backend::api::*;
+    pub use crate::gateway::api::*;
+    pub use crate::objects::api::*;
+    pub use crate::policy::api::*;
+    pub use crate::route::api::*;
+}
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use xds::model::{Model, ObjectName};
 
-pub use infrastructure::Infrastructure;
-pub use options::{
+pub use crate::budgets::ledger::{BudgetUse, Series};
+pub use crate::engine::{Batch, Defect, Delta, Event, Translator, ViewChange, note_panic};
+pub use crate::gateway::infrastructure::Infrastructure;
+pub use crate::objects::store::{Object, ObjectRef, Store};
+pub use crate::options::{
     AssignedAddresses, CLUSTER_DOMAIN, CONTROLLER_NAME, DEFAULT_CLASS, Environment, ListenerLimits,
     Options,
 };
-pub use status::Statuses;
-pub use store::{Object, ObjectRef, Store};
-pub use translator::{
-    Batch, BudgetUse, Defect, Delta, Event, Series, Translator, ViewChange, note_panic,
-};
+pub use crate::status::Statuses;
 
 /// The result of translating a store.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use xds::model::ObjectName;
 
-use crate::api::GatewayAddress;
 use crate::budgets::Limits;
+use crate::gateway::api::GatewayAddress;
 
 /// Where the proxies run, and which classes and ports belong to them.
 #[derive(Debug, Clone, PartialEq)]

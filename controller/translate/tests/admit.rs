@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use translate::admit::{Finding, Severity, Source, admit};
+use translate::files::{Finding, Severity, Source, admit};
 
 #[test]
 fn findings_match_the_annotations_of_the_cases() {

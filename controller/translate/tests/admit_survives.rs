@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use translate::admit::{Configuration, Source, admit};
+use translate::files::{Configuration, Source, admit};
 
 /// A file that is always valid.
 const NEIGHBOUR: &str = "{apiVersion: v1, kind: Namespace, metadata: {name: neighbour}}";

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use translate::admit::{Source, admit};
 use translate::budgets::{Budget, Limits};
+use translate::files::{Source, admit};
 use translate::status::{ConditionStatus, ConditionType, Status};
 use translate::{
     Delta, Event, Object, Options, Translation, Translator, translate as translate_all,

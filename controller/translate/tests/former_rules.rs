@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::{Buf as _, Bytes};
 use jiff::Timestamp;
 use prost::Message as _;
-use translate::admit::{Severity, Source, admit};
+use translate::files::{Severity, Source, admit};
 use translate::{Event, Object, Options, Translator};
 use xds::decode;
 use xds::delta::{Encoded, Member, Poll, ProxySession, Publication, Views};

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::json;
-use translate::admit::{Source, admit};
+use translate::files::{Source, admit};
 use translate::status::{ConditionType, Status};
 use translate::{Delta, Event, Object, ObjectRef, Options, Translator};
 

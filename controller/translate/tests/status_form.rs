@@ -1,7 +1,7 @@
 //! Statuses are written to Kubernetes as they are, so their JSON form is part of the contract.
 
 use serde_json::json;
-use translate::admit::{Source, admit};
+use translate::files::{Source, admit};
 use translate::{Options, Store, translate};
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use translate::admit::{Source, admit};
+use translate::files::{Source, admit};
 use translate::status::{ConditionStatus, ConditionType, Status};
 use translate::{
     AssignedAddresses, CLUSTER_DOMAIN, Delta, Environment, Event, Object, ObjectRef, Options,

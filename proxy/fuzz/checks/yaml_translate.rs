@@ -1,6 +1,6 @@
 //! Any file: nothing in it panics, and what comes out holds together.
 
-use translate::admit::{Source, admit};
+use translate::files::{Source, admit};
 use translate::{Options, Store, Translation, translate};
 use xds::{decode, encode};
 

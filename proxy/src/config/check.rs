@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use translate::admit::{Listed, Source, UnknownFields};
 use translate::check::{Verdict, requested_addresses};
+use translate::files::{Listed, Source, UnknownFields};
 use translate::{Environment, Options, Store};
 
 use super::files::Files;

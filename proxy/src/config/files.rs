@@ -20,7 +20,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use translate::admit::{Listed, Source};
+use translate::files::{Listed, Source};
 
 use crate::limits::{
     CONFIGURATION_FILE_BYTES, EMPTY_FILE_TIMEOUT, FILE_TIME_GRANULARITY,

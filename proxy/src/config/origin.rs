@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, UdpSocket};
 
-use translate::admit::Configuration;
+use translate::files::Configuration;
 use translate::{Object, ObjectRef, api};
 use xds::model::{BindKey, Listener, Model};
 

@@ -61,7 +61,7 @@ impl InProcess {
         };
         let config = LocalConfig {
             paths: vec![file],
-            unknown_fields: translate::admit::UnknownFields::Refuse,
+            unknown_fields: translate::files::UnknownFields::Refuse,
             port_offset: 0,
             reserved_ports: std::collections::BTreeSet::new(),
             compile: CompileOptions::new(NonZeroU32::MIN),

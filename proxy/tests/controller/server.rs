@@ -21,7 +21,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 use tower::service_fn;
-use translate::admit::{self, Source};
+use translate::files::{self, Source};
 use translate::{Options, Store};
 use xds::delta::{
     Answered, Encoded, Member, Outgoing, Poll, ProxySession, Publication, Refusal, Report, Views,
@@ -296,7 +296,7 @@ pub(crate) fn resources(
     spoil: impl Fn(&mut Encoded),
 ) -> BTreeMap<ResourceKey, Arc<Encoded>> {
     let sources = [Source::from_bytes("test.yaml", yaml.as_bytes().to_vec())];
-    let admitted = admit::admit(&sources);
+    let admitted = files::admit(&sources);
     assert!(admitted.findings.is_empty(), "{:?}", admitted.findings);
     let objects = admitted.objects.into_iter().map(|(object, _)| object);
     let store: Store = objects.collect();

@@ -8,7 +8,7 @@ use admin_types::dump::{Dump, Version};
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::{Value, json};
-use translate::admit::{self, UnknownFields};
+use translate::files::{UnknownFields, admit_with};
 use translate::{Options, Store, translate};
 use xds::model::{Model, Resources};
 
@@ -92,7 +92,7 @@ pub(super) fn compare(loaded: &Dump, other: &Dump, out: &mut dyn Write) -> Resul
 
 /// Translates the files to a dump. Findings go to stderr.
 fn translate_files(config: &Config<'_>) -> Result<Dump> {
-    let admitted = admit::admit_with(config.unknown_fields, &files::read(config.files)?);
+    let admitted = admit_with(config.unknown_fields, &files::read(config.files)?);
     for finding in &admitted.findings {
         eprintln!("{finding}");
     }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tokio::time::Instant;
-use translate::admit::{Source, admit};
+use translate::files::{Source, admit};
 
 use super::*;
 use crate::watch::{ClassParameters, Kinds};
@@ -93,7 +93,7 @@ fn version(kind: KindId, target: &str, field: (&str, Value)) -> Change {
     });
     written["spec"][field.0] = field.1;
     let text = written.to_string();
-    let admitted = admit::admit_json("gateway-system.io", "TrafficPolicy", &text, None);
+    let admitted = files::admit_json("gateway-system.io", "TrafficPolicy", &text, None);
     let admitted = admitted
         .expect("it is JSON")
         .expect("the kind is supported");

@@ -5,10 +5,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::shortened;
-use crate::problem::{self, Problem};
-use crate::reason::Reason;
-use crate::resolve::taken::TakenNames;
+use super::problem::Problem;
+use super::reason::Reason;
+use super::{problem, shortened};
+use crate::gateway::taken::TakenNames;
 
 /// One condition of an object, or of a part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]

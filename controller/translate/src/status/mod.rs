@@ -3,19 +3,11 @@
 //! `resolve` finds the problems, these types report them. Conditions have no `lastTransitionTime`:
 //! the writer knows the previous ones.
 
-mod backend;
-pub(crate) mod backend_tls;
-pub(crate) mod backend_traffic;
 mod condition;
-mod features;
-mod gateway;
-mod gateway_class;
-mod listener_set;
 mod of_object;
-mod policy;
+pub(crate) mod problem;
 mod problem_condition;
-mod release;
-mod route;
+pub(crate) mod reason;
 mod shorten;
 
 use std::collections::BTreeMap;
@@ -23,24 +15,20 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use xds::model::ObjectName;
 
-use crate::store::ObjectRef;
+use crate::objects::store::ObjectRef;
 
-pub use crate::reason::Reason;
-pub use backend::BackendStatus;
+pub use crate::backend::own_status::BackendStatus;
+pub use crate::gateway::class_status::{GatewayClassStatus, SupportedFeature};
+pub use crate::gateway::listener_set::ListenerSetStatus;
+pub use crate::gateway::release::{Channel, Installed, Release, Version};
+pub use crate::gateway::status::{GatewayStatus, ListenerStatus};
+pub use crate::policy::status::{AncestorReference, PolicyAncestorStatus, PolicyStatus};
+pub use crate::route::status::{RouteParentStatus, RouteStatus};
 pub(crate) use condition::Conditions;
 pub use condition::{Blame, Condition, ConditionStatus, ConditionType};
-pub(crate) use gateway::GatewaySummary;
-pub use gateway::{GatewayStatus, ListenerStatus};
-pub use gateway_class::{GatewayClassStatus, SupportedFeature};
-pub use listener_set::ListenerSetStatus;
 pub use of_object::Status;
-pub use policy::{AncestorReference, PolicyAncestorStatus, PolicyStatus};
-pub(crate) use policy::{
-    LeftOut, LeftOutByTls, NO_EFFECT, NONE_OVERRIDDEN, Overridden, TargetOutcome, left_out_of,
-};
 pub use problem_condition::ProblemCondition;
-pub use release::{Channel, Installed, Release, Version};
-pub use route::{RouteParentStatus, RouteStatus};
+pub use reason::Reason;
 pub(crate) use shorten::message_bytes;
 pub use shorten::shortened;
 

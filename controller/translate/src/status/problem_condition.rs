@@ -2,12 +2,15 @@
 
 use std::fmt;
 
-use super::{
-    Blame, Condition, ConditionType, ListenerStatus, PolicyStatus, Reason, RouteStatus, Status,
-    Statuses,
-};
-use crate::api::{self, Resource as _};
-use crate::store::ObjectRef;
+use super::{Blame, Condition, ConditionType, Reason, Status, Statuses};
+use crate::backend::api::{Backend, XBackend};
+use crate::gateway::api::{Gateway, ListenerSet};
+use crate::gateway::status::ListenerStatus;
+use crate::objects::api::Resource as _;
+use crate::objects::store::ObjectRef;
+use crate::policy::api::{BackendTlsPolicy, TrafficPolicy, XBackendTrafficPolicy};
+use crate::policy::status::PolicyStatus;
+use crate::route::status::RouteStatus;
 
 /// A condition that reports a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,38 +63,32 @@ impl Statuses {
     /// All conditions that report problems and do not merely follow from others.
     pub fn problem_conditions(&self) -> impl Iterator<Item = ProblemCondition<'_>> {
         let gateways = self.gateways.iter().flat_map(|(name, status)| {
-            let object = ObjectRef::of::<api::Gateway>(name);
+            let object = ObjectRef::of::<Gateway>(name);
             of_listeners(&object, &status.conditions, &status.listeners)
         });
         let sets = self.listener_sets.iter().flat_map(|(name, status)| {
-            let object = ObjectRef::of::<api::ListenerSet>(name);
+            let object = ObjectRef::of::<ListenerSet>(name);
             of_listeners(&object, &status.conditions, &status.listeners)
         });
         let routes = self.routes.iter();
         let routes = routes.flat_map(|(object, status)| of_route(object, status));
         let backends = self.backends.iter().flat_map(|(name, status)| {
-            among(
-                &ObjectRef::of::<api::Backend>(name),
-                None,
-                &status.conditions,
-            )
+            among(&ObjectRef::of::<Backend>(name), None, &status.conditions)
         });
         let policies = self.traffic_policies.iter();
-        let policies = policies.flat_map(|(name, status)| {
-            of_policy(&ObjectRef::of::<api::TrafficPolicy>(name), status)
-        });
+        let policies = policies
+            .flat_map(|(name, status)| of_policy(&ObjectRef::of::<TrafficPolicy>(name), status));
         let backend_tls = self.backend_tls_policies.iter();
-        let backend_tls = backend_tls.flat_map(|(name, status)| {
-            of_policy(&ObjectRef::of::<api::BackendTlsPolicy>(name), status)
-        });
+        let backend_tls = backend_tls
+            .flat_map(|(name, status)| of_policy(&ObjectRef::of::<BackendTlsPolicy>(name), status));
         let backend_traffic = self.x_backend_traffic_policies.iter();
         let backend_traffic = backend_traffic.flat_map(|(name, status)| {
-            of_policy(&ObjectRef::of::<api::XBackendTrafficPolicy>(name), status)
+            of_policy(&ObjectRef::of::<XBackendTrafficPolicy>(name), status)
         });
         let policies = policies.chain(backend_traffic);
         let x_backends = self.x_backends.iter();
         let x_backends = x_backends
-            .flat_map(|(name, status)| of_policy(&ObjectRef::of::<api::XBackend>(name), status));
+            .flat_map(|(name, status)| of_policy(&ObjectRef::of::<XBackend>(name), status));
         let policies = policies.chain(backend_tls).chain(x_backends);
         let gateways = gateways.chain(sets);
         gateways.chain(routes).chain(backends).chain(policies)
@@ -119,7 +116,7 @@ fn of_route<'a>(object: &ObjectRef, status: &'a RouteStatus) -> Vec<ProblemCondi
 }
 
 fn of_policy<'a>(object: &ObjectRef, status: &'a PolicyStatus) -> Vec<ProblemCondition<'a>> {
-    let ancestor_kind = if object.kind == api::TrafficPolicy::KIND {
+    let ancestor_kind = if object.kind == TrafficPolicy::KIND {
         "target"
     } else {
         "for"

@@ -131,8 +131,9 @@ const ENTRY_BYTES: usize = 300;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::ParentReference;
-    use crate::status::{ConditionStatus, Conditions, Reason, RouteParentStatus, RouteStatus};
+    use crate::route::api::ParentReference;
+    use crate::route::status::{RouteParentStatus, RouteStatus};
+    use crate::status::{ConditionStatus, Conditions, Reason};
 
     fn parent(number: usize, messages: [String; 2]) -> RouteParentStatus {
         let kinds = [ConditionType::Accepted, ConditionType::ResolvedRefs];

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use translate::Options;
-use translate::admit::{Severity, Source, UnknownFields, admit};
 use translate::check::{Verdict, check};
+use translate::files::{Severity, Source, UnknownFields, admit};
 
 use crate::{Block, documents, read, root, split};
 

@@ -10,11 +10,11 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use translate::Object;
-use translate::admit::{Configuration, Severity, Source, admit};
 use translate::api::{
     Backend, BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GrpcRoute, HttpRoute,
     ListenerSet, ReferenceGrant, Secret, Service, TcpRoute, TlsRoute, TrafficPolicy, UdpRoute,
 };
+use translate::files::{Configuration, Severity, Source, admit};
 
 use super::yaml;
 

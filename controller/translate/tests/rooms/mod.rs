@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use translate::admit::admit_value;
 use translate::budgets::{Budget, Limits};
+use translate::files::admit_value;
 use translate::status::{Condition, ConditionType, Status};
 use translate::{Delta, Event, Object, Options, Translator};
 use xds::model::{Policy, Resource};

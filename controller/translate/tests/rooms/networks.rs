@@ -276,7 +276,7 @@ fn a_policy_without_room_closes_connections_although_an_older_one_refuses_reques
         }) else {
             panic!("it is an object");
         };
-        let admitted = translate::admit::admit_value("gateway-system.io", "TrafficPolicy", value);
+        let admitted = translate::files::admit_value("gateway-system.io", "TrafficPolicy", value);
         admitted
             .expect("a kind that is read")
             .fail_closed

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use translate::admit::admit_value;
+use translate::files::admit_value;
 use translate::status::{Condition, ConditionType, Status};
 use translate::{Delta, Object, ObjectRef};
 

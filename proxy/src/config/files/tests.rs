@@ -3,7 +3,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use translate::admit::{Listed, Source};
+use translate::files::{Listed, Source};
 
 use super::{Files, Stamp};
 use crate::limits::EMPTY_FILE_TIMEOUT;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use translate::admit::{Configuration, UnknownFields};
 use translate::check::addresses_of;
+use translate::files::{Configuration, UnknownFields};
 use translate::{Batch, Event, Options, Translator};
 use xds::model::{BindKey, Change, Kind, Model};
 

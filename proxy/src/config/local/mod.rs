@@ -15,7 +15,7 @@ use std::thread::{self, JoinHandle};
 
 use thiserror::Error;
 use tokio::sync::oneshot;
-use translate::admit::UnknownFields;
+use translate::files::UnknownFields;
 
 use super::Published;
 use super::apply::Binder;

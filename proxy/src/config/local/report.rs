@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tracing::{error, info, warn};
 use translate::ObjectRef;
-use translate::admit::{Configuration, Finding, Severity};
+use translate::files::{Configuration, Finding, Severity};
 use translate::status::{ProblemCondition, Status};
 
 /// The conditions that were logged and still hold.

@@ -53,7 +53,7 @@ impl Local {
         let published = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
         let config = LocalConfig {
             paths: vec![folder.path().to_owned()],
-            unknown_fields: translate::admit::UnknownFields::Refuse,
+            unknown_fields: translate::files::UnknownFields::Refuse,
             port_offset: 8000,
             reserved_ports: BTreeSet::new(),
             compile: CompileOptions::new(std::num::NonZeroU32::MIN),

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 use cel::{Context, Value};
 use tracing::warn;
-use translate::expression::{Expression, environment, network_variable};
+use translate::policy::expression::{Expression, environment, network_variable};
 use xds::model::{AuthorizationPolicy, AuthorizationRule};
 
 use self::attributes::Variables;

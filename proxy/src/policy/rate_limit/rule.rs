@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tracing::warn;
-use translate::expression::Expression;
+use translate::policy::expression::Expression;
 use xds::model::RateLimitRule;
 
 use super::Moment;

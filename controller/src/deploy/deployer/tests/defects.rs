@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use tokio::sync::mpsc;
-use translate::admit::admit_value;
+use translate::files::admit_value;
 use translate::{Object, Options};
 
 use super::*;

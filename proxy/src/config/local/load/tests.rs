@@ -23,7 +23,7 @@ impl Scene {
     fn new(files: usize, routes: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let paths = vec![folder.path().to_owned()];
-        let unknown_fields = translate::admit::UnknownFields::Refuse;
+        let unknown_fields = translate::files::UnknownFields::Refuse;
         let loader = Loader::new(paths, unknown_fields, 8000, BTreeSet::new());
         let mut scene = Self {
             folder,

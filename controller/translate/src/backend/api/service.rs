@@ -1,0 +1,70 @@
+//! Service.
+
+use std::fmt;
+use std::num::NonZeroU16;
+
+use serde::{Deserialize, Serialize};
+
+use crate::objects::api::ObjectMeta;
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+pub struct Service {
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    #[serde(default)]
+    pub spec: ServiceSpec,
+}
+
+/// The desired state of a Service, as far as it is used. Its endpoints come from slices, so
+/// selector and target ports are not used.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceSpec {
+    /// `ClusterIP` and so on.
+    #[serde(rename = "type", default)]
+    pub kind: Option<String>,
+    /// Its virtual address; `None` (the text) for a headless one.
+    #[serde(rename = "clusterIP", default)]
+    pub cluster_ip: Option<String>,
+    #[serde(
+        rename = "clusterIPs",
+        default,
+        deserialize_with = "crate::objects::api::null_as_default"
+    )]
+    pub cluster_ips: Vec<String>,
+    #[serde(default, deserialize_with = "crate::objects::api::null_as_default")]
+    pub ports: Vec<ServicePort>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServicePort {
+    /// Name; empty if it is the only port.
+    #[serde(default)]
+    pub name: String,
+    pub port: NonZeroU16,
+    #[serde(default)]
+    pub protocol: TransportProtocol,
+    /// Application protocol, such as `kubernetes.io/h2c` (KEP-3726).
+    #[serde(default)]
+    pub app_protocol: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum TransportProtocol {
+    #[default]
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+impl fmt::Display for TransportProtocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Sctp => "SCTP",
+        })
+    }
+}

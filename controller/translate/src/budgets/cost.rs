@@ -1,0 +1,245 @@
+//! What a policy, backend or Service adds to the view of each Gateway that uses it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use xds::encode;
+use xds::model::{BackendKey, NetworkPolicy, ObjectName, PolicyTarget, Resource, ServiceKey};
+
+use super::fair_share::sum;
+use super::room::RoomUnit;
+use super::rooms::{Holder, HolderCosts, HolderKind, RoomCost};
+use crate::backend::api::{Backend, InferencePool, Service, XBackend};
+use crate::backend::own::with_tls;
+use crate::backend::upstream::Upstream;
+use crate::backend::x_backend_unit::client_certificate;
+use crate::backend::{pool, service, x_backend};
+use crate::engine::unit::{Changes, State, Unit, UnitReader};
+use crate::policy::api::TrafficPolicy;
+use crate::policy::fields::is_without_effect;
+use crate::policy::precedence::{ClaimedPolicy, Phase};
+use crate::policy::tokens::gateways;
+use crate::policy::traffic::ResolvedPolicy;
+
+/// A holder of resources. No output if no Gateway gets any.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct CostUnit(pub(crate) Holder);
+
+/// What a holder takes.
+#[derive(Debug, PartialEq)]
+pub(crate) struct HolderCost {
+    created: i64,
+    /// At each Gateway.
+    costs: Box<[(ObjectName, RoomCost)]>,
+}
+
+impl Unit for CostUnit {
+    type Output = HolderCost;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<HolderCost> {
+        let Holder { kind, name } = &self.0;
+        let cost = match kind {
+            HolderKind::TrafficPolicy => of_policy(reader, name, cost_at_target),
+            HolderKind::Networks => of_policy(reader, name, networks_at_target),
+            HolderKind::RateTables => of_policy(reader, name, rate_tables_at_target),
+            HolderKind::Backend => of_backend(reader, name),
+            HolderKind::XBackend => of_x_backend(reader, name),
+            HolderKind::Pool => of_pool(reader, name),
+            HolderKind::Service => of_service(reader, name),
+        };
+        cost.filter(|it| !it.costs.is_empty())
+    }
+
+    fn publish(
+        &self,
+        old: Option<&HolderCost>,
+        new: Option<&HolderCost>,
+        changes: &mut Changes<'_>,
+    ) {
+        let rooms = &mut changes.claims.rooms;
+        for gateway in rooms.replace(&self.0, costs(old), costs(new)) {
+            changes.run(RoomUnit(gateway, self.0.kind.room()));
+        }
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        let (store, name) = (&state.objects.store, &self.0.name);
+        match self.0.kind {
+            HolderKind::TrafficPolicy | HolderKind::Networks | HolderKind::RateTables => {
+                store.traffic_policies.contains_key(name)
+            }
+            HolderKind::Backend => store.backends.contains_key(name),
+            HolderKind::XBackend => store.x_backends.contains_key(name),
+            HolderKind::Pool => store.inference_pools.contains_key(name),
+            HolderKind::Service => store.services.contains_key(name),
+        }
+    }
+}
+
+fn costs(cost: Option<&HolderCost>) -> Option<HolderCosts<'_>> {
+    cost.map(|it| (it.created, &*it.costs))
+}
+
+/// The same at each Gateway.
+fn at_each(created: i64, users: &[ObjectName], cost: RoomCost) -> HolderCost {
+    let costs = users.iter().map(|gateway| (gateway.clone(), cost));
+    HolderCost {
+        created,
+        costs: costs.collect(),
+    }
+}
+
+fn bytes(resource: &Resource) -> u64 {
+    encode::resource(resource).len() as u64
+}
+
+/// What a policy takes at one more target, beside what it takes at others.
+type AtTarget =
+    fn(&ObjectName, &PolicyTarget, &ClaimedPolicy, Option<RoomCost>) -> Option<RoomCost>;
+
+/// What a policy takes at its targets, as `cost` says for each.
+fn of_policy(reader: &UnitReader<'_>, name: &ObjectName, cost: AtTarget) -> Option<HolderCost> {
+    reader.object::<TrafficPolicy>(name)?;
+    let policy = reader.policy(name)?;
+    let mut costs: BTreeMap<ObjectName, RoomCost> = BTreeMap::new();
+    for (target, claimed) in claimed(reader, name, policy) {
+        if is_without_effect(&claimed.spec) && !claimed.lost.is_empty() {
+            continue;
+        }
+        let users = gateways(reader, &target);
+        if users.is_empty() {
+            continue;
+        }
+        for gateway in &*users {
+            let before = costs.get(gateway).copied();
+            if let Some(cost) = cost(name, &target, claimed, before) {
+                costs.insert(gateway.clone(), cost);
+            }
+        }
+    }
+    Some(HolderCost {
+        created: policy.created,
+        costs: costs.into_iter().collect(),
+    })
+}
+
+/// What a policy takes at a target and others, without its networks.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "as that of networks, which not all policies have"
+)]
+fn cost_at_target(
+    name: &ObjectName,
+    target: &PolicyTarget,
+    claimed: &ClaimedPolicy,
+    before: Option<RoomCost>,
+) -> Option<RoomCost> {
+    let all = bytes(&claimed.at(name, target).into());
+    let networks = claimed.spec.networks.as_ref();
+    let networks = networks.map_or(0, NetworkPolicy::encoded_bytes) as u64;
+    let own = [1, all.saturating_sub(networks)];
+    Some(sum(before.unwrap_or_default(), own))
+}
+
+/// The networks of a policy, which are the same at all targets, and searched in only once.
+fn networks_at_target(
+    _: &ObjectName,
+    _: &PolicyTarget,
+    claimed: &ClaimedPolicy,
+    before: Option<RoomCost>,
+) -> Option<RoomCost> {
+    let networks = claimed.spec.networks.as_ref()?;
+    let listed = networks.listed_bytes() as u64;
+    Some(match before {
+        Some([len, bytes]) => [len, bytes + listed],
+        None => [
+            networks.len() as u64,
+            listed + networks.range_bytes() as u64,
+        ],
+    })
+}
+
+/// The rules of rate limits, and the bytes of their keys: each target has its own.
+fn rate_tables_at_target(
+    _: &ObjectName,
+    _: &PolicyTarget,
+    claimed: &ClaimedPolicy,
+    before: Option<RoomCost>,
+) -> Option<RoomCost> {
+    let rules = claimed.spec.rate_limit.as_ref()?.rules.iter();
+    let tables = rules.map(|rule| [1, rule.table_bytes()]);
+    Some(tables.fold(before.unwrap_or_default(), sum))
+}
+
+/// What a policy has at each of its targets.
+fn claimed<'a>(
+    reader: &UnitReader<'a>,
+    name: &ObjectName,
+    policy: &ResolvedPolicy,
+) -> Vec<(Arc<PolicyTarget>, &'a ClaimedPolicy)> {
+    let targeted = policy.targets.iter();
+    let targeted = targeted.filter_map(|it| it.targeted.as_ref().ok());
+    let targeted = targeted.map(|it| (Phase::Configured, Arc::clone(&it.target)));
+    let refused = policy.refused.iter();
+    let refused = refused.map(|it| (Phase::Configured, Arc::new(it.clone())));
+    let denied = policy.denied.iter();
+    let denied = denied.map(|it| (Phase::Denied(policy.restricts), Arc::new(it.clone())));
+    let all = targeted.chain(refused).chain(denied);
+    let all = all.filter_map(|(phase, target)| {
+        let claimed = reader.claimed_policy(&target, (phase, policy.created, name))?;
+        Some((target, claimed))
+    });
+    all.collect()
+}
+
+fn of_backend(reader: &UnitReader<'_>, name: &ObjectName) -> Option<HolderCost> {
+    let object = reader.object::<Backend>(name)?;
+    let users = reader.users(&Upstream::Backend(BackendKey::new(name)));
+    if users.is_empty() {
+        return None;
+    }
+    let lowered = reader.lowered_backend(name)?;
+    let backend = (*lowered.lowered).as_ref().ok()?;
+    let cost = [1, bytes(&with_tls(reader, backend).into())];
+    Some(at_each(object.metadata.created(), &users, cost))
+}
+
+fn of_x_backend(reader: &UnitReader<'_>, name: &ObjectName) -> Option<HolderCost> {
+    let users = reader.users(&Upstream::Backend(BackendKey::of_x_backend(name)));
+    if users.is_empty() {
+        return None;
+    }
+    let object = reader.object::<XBackend>(name)?;
+    let lowered = x_backend::lower(reader, name, object);
+    // The certificate is a policy of its own.
+    let certificate = lowered.certificate;
+    let certificate = certificate.map(|it| bytes(&client_certificate(name, it).into()));
+    let cost = [
+        1,
+        bytes(&lowered.backend.into()) + certificate.unwrap_or_default(),
+    ];
+    Some(at_each(object.metadata.created(), &users, cost))
+}
+
+fn of_pool(reader: &UnitReader<'_>, name: &ObjectName) -> Option<HolderCost> {
+    let users = reader.users(&Upstream::Backend(BackendKey::of_pool(name)));
+    if users.is_empty() {
+        return None;
+    }
+    let object = reader.object::<InferencePool>(name)?;
+    let pool = pool::lower(reader, name, object);
+    let cost = [1, bytes(&pool.backend.into())];
+    Some(at_each(object.metadata.created(), &users, cost))
+}
+
+fn of_service(reader: &UnitReader<'_>, name: &ObjectName) -> Option<HolderCost> {
+    let key = ServiceKey::new(name);
+    let ports = reader.ports_in_use(&key);
+    let users = reader.users(&Upstream::Service(key));
+    if users.is_empty() {
+        return None;
+    }
+    let object = reader.object::<Service>(name)?;
+    let cost = service::cost(reader, name, object, &ports);
+    Some(at_each(object.metadata.created(), &users, cost))
+}

@@ -1,0 +1,67 @@
+//! Prunes fields that a schema lacks, and sets defaults.
+
+use serde_json::Value;
+
+use super::Schema;
+use crate::files::finding::{Reason, Remark};
+use crate::files::path::{FieldPath, PathStep};
+use crate::files::suggest;
+
+impl Schema {
+    pub(crate) fn prune(&self, value: &mut Value, path: &mut FieldPath, remarks: &mut Vec<Remark>) {
+        match value {
+            // A schema without properties, such as that of `metadata`, prunes nothing.
+            Value::Object(fields) if !self.properties.is_empty() => {
+                fields.retain(|name, inner| {
+                    path.push_field(name);
+                    match self.properties.get(name) {
+                        Some(schema) => schema.prune(inner, path, remarks),
+                        None => remarks.push(self.unknown(name, path)),
+                    }
+                    path.pop();
+                    self.properties.contains_key(name)
+                });
+            }
+            Value::Array(items) => {
+                let schema = self.items.as_deref();
+                for (index, item) in items.iter_mut().enumerate() {
+                    path.push(PathStep::Item(index));
+                    if let Some(schema) = schema {
+                        schema.prune(item, path, remarks);
+                    }
+                    path.pop();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn unknown(&self, name: &str, path: &FieldPath) -> Remark {
+        let hint = suggest::hint(name, self.properties.keys().map(String::as_str));
+        let text = format!("unknown field{hint}");
+        Remark::warning(path, Reason::UnknownField, text)
+    }
+
+    pub(crate) fn fill(&self, value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                for (name, schema) in &self.properties {
+                    if let (None, Some(default)) = (fields.get(name), &schema.default) {
+                        fields.insert(name.clone(), default.clone());
+                    }
+                    if let Some(inner) = fields.get_mut(name) {
+                        schema.fill(inner);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                for item in items {
+                    if let Some(schema) = &self.items {
+                        schema.fill(item);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

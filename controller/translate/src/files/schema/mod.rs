@@ -1,0 +1,124 @@
+//! Structural schemas of custom resources: implements what our own CRDs use. A CRD that uses more
+//! fails to load.
+
+mod check;
+mod defaults;
+mod format;
+mod rule;
+
+use std::collections::BTreeMap;
+
+use regex_automata::meta::Regex;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::finding::{Remark, Severity};
+use super::path::FieldPath;
+use format::Format;
+use rule::Rule;
+
+/// The schema of a value.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Schema {
+    #[serde(rename = "type")]
+    kind: Option<Type>,
+    #[serde(default, rename = "description")]
+    _description: IgnoredAny,
+    /// Whether an API server keeps `null` instead of dropping it. Before a value is checked here, all of them
+    /// are dropped, with a remark where that could open access.
+    #[serde(default, rename = "nullable")]
+    _is_nullable: IgnoredAny,
+    #[serde(default)]
+    properties: BTreeMap<String, Schema>,
+    #[serde(default)]
+    required: Vec<String>,
+    items: Option<Box<Schema>>,
+    #[serde(default)]
+    any_of: Vec<Schema>,
+    default: Option<Value>,
+    #[serde(default, rename = "enum")]
+    allowed: Vec<Value>,
+    minimum: Option<f64>,
+    maximum: Option<f64>,
+    /// Whether a larger number is valid, and reduced to the maximum by its reader. No part of a CRD: API
+    /// servers refuse such a number when it is written, and keep what was written before the maximum was
+    /// lowered.
+    #[serde(default)]
+    is_reduced_to_maximum: bool,
+    min_length: Option<usize>,
+    max_length: Option<usize>,
+    min_items: Option<usize>,
+    max_items: Option<usize>,
+    min_properties: Option<usize>,
+    pattern: Option<Pattern>,
+    format: Option<Format>,
+    #[serde(default, rename = "x-kubernetes-list-type")]
+    list_type: ListType,
+    #[serde(default, rename = "x-kubernetes-list-map-keys")]
+    list_map_keys: Vec<String>,
+    #[serde(default, rename = "x-kubernetes-validations")]
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Type {
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+}
+
+/// How the items of an array are distinguished.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ListType {
+    #[default]
+    Atomic,
+    Set,
+    Map,
+}
+
+/// A compiled regular expression, not anchored by itself.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Pattern {
+    regex: Regex,
+    text: String,
+}
+
+impl TryFrom<String> for Pattern {
+    type Error = Box<regex_automata::meta::BuildError>;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let regex = Regex::new(&text).map_err(Box::new)?;
+        Ok(Self { regex, text })
+    }
+}
+
+impl Schema {
+    /// Does what an API server does on a write: prunes unknown fields (each is a remark, subject to
+    /// [`UnknownFields`](super::UnknownFields)), sets defaults, checks bounds, and evaluates rules
+    /// on well-formed values.
+    pub(crate) fn admit(&self, value: &mut Value) -> Vec<Remark> {
+        let mut remarks = Vec::new();
+        let mut path = FieldPath::default();
+        self.prune(value, &mut path, &mut remarks);
+        self.fill(value);
+        self.check(value, &mut path, &mut remarks);
+        if remarks
+            .iter()
+            .all(|remark| remark.severity < Severity::Error)
+        {
+            self.check_rules(value, &mut path, &mut remarks);
+        }
+        remarks
+    }
+}
+
+#[cfg(test)]
+mod tests;

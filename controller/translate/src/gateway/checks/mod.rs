@@ -1,0 +1,5 @@
+//! Validation of Gateways and ListenerSets.
+
+pub(crate) mod gateway;
+pub(crate) mod gateway_tls;
+pub(crate) mod listener;

@@ -1,0 +1,36 @@
+//! Policies as they are written.
+
+mod authorization;
+mod backend_tls;
+mod backend_traffic;
+mod entries;
+mod jwt;
+mod networks;
+mod rate_limit;
+mod traffic;
+
+pub use authorization::{AuthorizationRuleSpec, AuthorizationSpec};
+pub use backend_tls::{
+    BackendTlsPolicy, BackendTlsPolicySpec, BackendTlsValidation, SubjectAltName,
+    SubjectAltNameType,
+};
+pub use backend_traffic::{
+    RequestRate, RetryConstraint, RetryConstraintBudget, XBackendTrafficPolicy,
+    XBackendTrafficPolicySpec,
+};
+pub use entries::{PolicyEntries, PolicyEntry};
+pub use jwt::{
+    ClaimHeaderSpec, JwksSpec, JwtFromSpec, JwtHeaderSpec, JwtModeSpec, JwtProviderSpec, JwtSpec,
+    RemoteJwksSpec,
+};
+pub use networks::{NetworkListRef, NetworksSpec};
+pub use rate_limit::{
+    ClientAddressKeySpec, RateLimitHeadersSpec, RateLimitKeySpec, RateLimitRuleSpec, RateLimitSpec,
+    RatePeriodSpec, WholeKeySpec,
+};
+pub use traffic::{
+    AccessLogFilterSpec, AccessLogFormat, AccessLogSpec, EjectionSpec, EscapedSlashAction,
+    LimitsSpec, PathOptionsSpec, PolicyStanding, PolicyTargetReference, PrecedenceSpec,
+    ProxyProtocolIn, ProxyProtocolSpec, RejectedPolicy, Restrictions, RetryBudgetSpec,
+    TrafficPolicy, TrafficPolicySpec,
+};

@@ -1,0 +1,352 @@
+//! Our `TrafficPolicy`: settings that Gateway API has no field for.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use xds::limits_table;
+use xds::model::limits::{self, LimitKind};
+
+use super::{AuthorizationSpec, JwtFromSpec, JwtSpec, NetworksSpec, RateLimitSpec};
+use crate::objects::api::ObjectMeta;
+
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+pub struct TrafficPolicy {
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    pub spec: TrafficPolicySpec,
+    /// What admission did with the versions of the policy; nothing that can be written.
+    #[serde(skip)]
+    pub standing: PolicyStanding,
+}
+
+/// What admission did with the versions of a policy.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum PolicyStanding {
+    /// The latest version is valid.
+    #[default]
+    Admitted,
+    /// This version stays in effect, since a later one was rejected, which reads tokens from here.
+    Kept(Vec<JwtFromSpec>),
+    /// Every request of the targets is refused: no version was ever valid, or the last valid one does not
+    /// restrict access as the latest one would. Targets are known as far as they could be read.
+    Rejected(RejectedPolicy),
+}
+
+/// What is known about a policy whose latest version is rejected, and no version of which is in effect.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RejectedPolicy {
+    /// The ways in which it may restrict access, at least one.
+    pub restricts: Restrictions,
+    /// Those of them that it names, if maybe with a typo; an unknown field is none.
+    pub names: Restrictions,
+    /// Whether it has a field of an unknown name, which may restrict access in any way.
+    pub has_unknown: bool,
+    /// Where it reads tokens from.
+    pub token_sources: Vec<JwtFromSpec>,
+    /// The last valid version, if one is known. It returns once the latest version restricts access no more
+    /// than it does, even if that is rejected too.
+    pub last_valid: Option<Arc<TrafficPolicy>>,
+}
+
+/// The fields of a policy that restrict access.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "a set, with a field for each way to restrict"
+)]
+pub struct Restrictions {
+    pub jwt: bool,
+    pub authorization: bool,
+    pub networks: bool,
+    pub rate_limit: bool,
+    /// Limits, which those of nearer targets stay within.
+    pub bounds: bool,
+    /// Whether nearer targets cannot replace them. It is no restriction by itself.
+    pub overrides: bool,
+}
+
+impl Restrictions {
+    /// Whether there is one.
+    #[must_use]
+    pub fn any(self) -> bool {
+        self.jwt || self.authorization || self.networks || self.rate_limit || self.bounds
+    }
+
+    /// Those that others lack. What nearer targets can replace is not what they cannot.
+    pub(crate) fn beyond(self, others: Self) -> Self {
+        if self.overrides && !others.overrides {
+            return self;
+        }
+        Self {
+            jwt: self.jwt && !others.jwt,
+            authorization: self.authorization && !others.authorization,
+            networks: self.networks && !others.networks,
+            rate_limit: self.rate_limit && !others.rate_limit,
+            bounds: self.bounds && !others.bounds,
+            overrides: self.overrides,
+        }
+    }
+
+    /// Those of both.
+    pub(crate) fn and(self, others: Self) -> Self {
+        Self {
+            jwt: self.jwt || others.jwt,
+            authorization: self.authorization || others.authorization,
+            networks: self.networks || others.networks,
+            rate_limit: self.rate_limit || others.rate_limit,
+            bounds: self.bounds || others.bounds,
+            overrides: self.overrides || others.overrides,
+        }
+    }
+}
+
+impl TrafficPolicy {
+    /// The ways in which the policy restricts access, or may.
+    #[must_use]
+    pub fn restrictions(&self) -> Restrictions {
+        match &self.standing {
+            PolicyStanding::Rejected(rejected) => rejected.restricts,
+            PolicyStanding::Admitted | PolicyStanding::Kept(_) => Restrictions {
+                jwt: self.spec.jwt.is_some(),
+                authorization: self.spec.authorization.is_some(),
+                networks: self.spec.networks.is_some(),
+                rate_limit: self.spec.rate_limit.is_some(),
+                bounds: self.overrides() && self.spec.limits.is_some(),
+                overrides: self.overrides(),
+            },
+        }
+    }
+
+    /// Whether nearer targets can only tighten what it sets.
+    fn overrides(&self) -> bool {
+        self.spec.precedence == Some(PrecedenceSpec::Overrides)
+    }
+
+    /// Where its tokens are read from.
+    #[must_use]
+    pub fn token_sources(&self) -> Vec<JwtFromSpec> {
+        let providers = self.spec.jwt.iter().flat_map(|jwt| &jwt.providers);
+        providers.map(|provider| provider.from.clone()).collect()
+    }
+}
+
+/// Settings and targets of a policy. An omitted field is inherited from the next wider target.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrafficPolicySpec {
+    /// Targets, in the policy's namespace.
+    #[serde(default)]
+    pub target_refs: Vec<PolicyTargetReference>,
+    /// Whether nearer targets can only tighten what the policy sets.
+    #[serde(default)]
+    pub precedence: Option<PrecedenceSpec>,
+    #[serde(default)]
+    pub access_log: Option<AccessLogSpec>,
+    /// Tokens that requests must or may carry.
+    #[serde(default)]
+    pub jwt: Option<JwtSpec>,
+    /// Which requests are allowed.
+    #[serde(default)]
+    pub authorization: Option<AuthorizationSpec>,
+    /// Which client addresses are accepted.
+    #[serde(default)]
+    pub networks: Option<NetworksSpec>,
+    /// How many requests pass.
+    #[serde(default)]
+    pub rate_limit: Option<RateLimitSpec>,
+    #[serde(default)]
+    pub limits: Option<LimitsSpec>,
+    /// Number of trusted hops in front of the gateway; excludes `trustedSources`.
+    #[serde(default)]
+    pub trusted_hops: Option<NonZeroU32>,
+    /// Networks of trusted peers; excludes `trustedHops`.
+    #[serde(default)]
+    pub trusted_sources: Option<Vec<String>>,
+    #[serde(default)]
+    pub proxy_protocol: Option<ProxyProtocolSpec>,
+    /// How paths are normalised.
+    #[serde(default)]
+    pub path_options: Option<PathOptionsSpec>,
+    /// The limit of concurrent retries.
+    #[serde(default)]
+    pub retry_budget: Option<RetryBudgetSpec>,
+    /// When an endpoint is ejected.
+    #[serde(default)]
+    pub ejection: Option<EjectionSpec>,
+}
+
+/// Which of two policies wins, at targets of which one is nearer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum PrecedenceSpec {
+    /// That of the nearer target.
+    #[default]
+    Defaults,
+    /// That of the wider one.
+    Overrides,
+}
+
+/// The target of a policy, which its status repeats.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyTargetReference {
+    pub group: String,
+    pub kind: String,
+    pub name: String,
+    /// A listener of a Gateway, or a named rule of a route.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub section_name: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+pub struct AccessLogSpec {
+    /// Turns the log off. The field is not called `off`: kubectl reads that as `false`.
+    #[serde(default, rename = "disabled")]
+    pub off: bool,
+    #[serde(default)]
+    pub format: AccessLogFormat,
+    /// Share of the requests, 0 to 1.
+    #[serde(default = "every_request")]
+    pub sample: f64,
+    #[serde(default)]
+    pub filter: AccessLogFilterSpec,
+}
+
+fn every_request() -> f64 {
+    1.0
+}
+
+/// Form of the access log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessLogFormat {
+    /// A line of text.
+    #[default]
+    Text,
+    /// A line of JSON.
+    Json,
+}
+
+/// Which requests are logged.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessLogFilterSpec {
+    /// This status or a higher one.
+    #[serde(default)]
+    pub status_at_least: Option<u16>,
+    /// This long or longer.
+    #[serde(default)]
+    pub duration_at_least: Option<String>,
+}
+
+macro_rules! spec {
+    ($($(#[$doc:meta])* $field:ident $name:literal:
+        $kind:ident, $scope:ident, $default:literal, $least:literal..=$most:literal;)*) => {
+        /// Limits and timeouts; durations are Gateway API's, `0s` means none.
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct LimitsSpec {
+            $($(#[$doc])*
+            #[serde(default)]
+            pub $field: Option<<limits::$kind as LimitKind>::Written>,)*
+        }
+    };
+}
+
+limits_table!(spec);
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProxyProtocolSpec {
+    /// Whether it is read from clients.
+    #[serde(rename = "in")]
+    pub inbound: ProxyProtocolIn,
+    /// Networks that may send the header; empty means all.
+    #[serde(default)]
+    pub trusted_sources: Vec<String>,
+}
+
+/// Whether a PROXY protocol header is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+pub enum ProxyProtocolIn {
+    /// Never. The value is not called `Off`: kubectl reads that as `false`.
+    #[serde(rename = "Disabled")]
+    Off,
+    /// A header is read where a connection begins with one.
+    Optional,
+    Required,
+}
+
+/// How paths are normalised.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PathOptionsSpec {
+    /// Whether `//` is replaced by `/`.
+    #[serde(default)]
+    pub merge_slashes: bool,
+    /// How `%2F` in a path is handled.
+    #[serde(default)]
+    pub escaped_slash: EscapedSlashAction,
+}
+
+/// How `%2F` in a path is handled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum EscapedSlashAction {
+    #[default]
+    Keep,
+    /// The request gets status 400.
+    Reject,
+}
+
+/// The limit of concurrent retries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+pub struct RetryBudgetSpec {
+    /// Retries in flight, in percent of the requests in flight.
+    #[serde(default = "twenty")]
+    pub percent: u32,
+    /// Retries in flight that are always allowed.
+    #[serde(default = "ten")]
+    pub floor: u32,
+}
+
+fn twenty() -> u32 {
+    20
+}
+
+fn ten() -> u32 {
+    10
+}
+
+/// When an endpoint is ejected.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EjectionSpec {
+    /// Consecutive failures.
+    #[serde(default = "five")]
+    pub consecutive_failures: NonZeroU32,
+    /// Duration of the first ejection.
+    #[serde(default = "thirty_seconds")]
+    pub base: String,
+    /// Longest ejection.
+    #[serde(default = "five_minutes")]
+    pub max: String,
+    /// Most endpoints ejected at once, in percent.
+    #[serde(default = "fifty")]
+    pub max_percent: u32,
+}
+
+fn five() -> NonZeroU32 {
+    NonZeroU32::new(5).unwrap_or(NonZeroU32::MIN)
+}
+
+fn thirty_seconds() -> String {
+    "30s".to_owned()
+}
+
+fn five_minutes() -> String {
+    "5m".to_owned()
+}
+
+fn fifty() -> u32 {
+    50
+}

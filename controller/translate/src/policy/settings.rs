@@ -1,0 +1,398 @@
+//! Lowers traffic policies.
+
+use std::net::IpAddr;
+use std::num::{NonZeroU32, NonZeroU64};
+
+use xds::limits_table;
+use xds::model::{
+    AccessLog, AccessLogFilter, Ejection, EscapedSlash, JwtSource, Limits, LogFormat, ObjectName,
+    PathOptions, PolicySpec, Precedence, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout,
+    Trust,
+};
+
+use super::api::{
+    AccessLogFormat, AccessLogSpec, EjectionSpec, EscapedSlashAction, JwtFromSpec, LimitsSpec,
+    PathOptionsSpec, PolicyStanding, PrecedenceSpec, ProxyProtocolSpec, RejectedPolicy,
+    TrafficPolicy, TrafficPolicySpec,
+};
+use super::networks::ReadLists;
+use super::precedence::REFUSED_UNTIL_THEN;
+use super::{authorization, jwt, networks, rate_limit};
+use crate::backend::references::{Referrer, TrafficKind};
+use crate::objects::reader::Reader;
+use crate::policy::api;
+use crate::route::rule::duration;
+use crate::status::problem;
+use crate::status::problem::Problem;
+use crate::status::reason::Reason;
+
+/// A lowered policy, independent of its targets.
+pub(crate) struct LoweredPolicy {
+    /// The settings that take effect if the policy is accepted.
+    pub(crate) spec: PolicySpec,
+    /// Why it is rejected.
+    pub(crate) refusal: Option<Problem>,
+    /// Numbers that are larger than the maximum, which takes effect in their place.
+    pub(crate) reduced: Vec<Problem>,
+    /// Unresolved references, of its JWT settings and to lists.
+    pub(crate) refs: Vec<Problem>,
+    /// The lists that it has read.
+    pub(crate) lists: ReadLists,
+}
+
+/// Lowers the policy `name`, which has read the lists `before`. Access restrictions take effect even if the
+/// policy is rejected; one that is invalid refuses every request.
+pub(crate) fn lower(
+    reader: &Reader<'_>,
+    name: &ObjectName,
+    object: &TrafficPolicy,
+    before: Option<&ReadLists>,
+) -> LoweredPolicy {
+    let hidden = match &object.standing {
+        PolicyStanding::Rejected(rejected) => return without_version(rejected),
+        PolicyStanding::Admitted => Vec::new(),
+        PolicyStanding::Kept(later) => token_sources(later),
+    };
+    let (spec, precedence) = (&object.spec, precedence(&object.spec));
+    let from = Referrer::of::<TrafficPolicy>(&name.namespace, TrafficKind::Requests);
+    let (mut lowered, mut refusal) = match all_but_restrictions(spec) {
+        Ok(others) => (others, None),
+        Err(problem) => (PolicySpec::default(), Some(problem)),
+    };
+    // Its limits are bounds, and would be lost.
+    let has_bounds = precedence == Precedence::Overrides && spec.limits.is_some();
+    let mut invalid = refusal.take_if(|_| has_bounds).map(refused_until_then);
+    let reduced = reduce(&mut lowered.limits);
+    lowered.hidden = hidden;
+    lowered.precedence = precedence;
+    let mut refs = Vec::new();
+    let mut lists = ReadLists::new();
+    if let Some(jwt) = &spec.jwt {
+        let jwt = jwt::lower(reader, from, jwt);
+        invalid = invalid.or_else(|| unenforceable("spec.jwt", jwt.problems));
+        refs.extend(
+            jwt.refs
+                .into_iter()
+                .map(|problem| problem.under("spec.jwt")),
+        );
+        lowered.jwt = Some(jwt.policy);
+    }
+    if let Some(authorization) = &spec.authorization {
+        let (policy, problems) = authorization::lower(authorization);
+        invalid = invalid.or_else(|| unenforceable("spec.authorization", problems));
+        lowered.authorization = Some(policy);
+    }
+    if let Some(spec) = &spec.networks {
+        let lowered_networks = networks::lower(reader, &name.namespace, spec, before);
+        invalid = invalid.or_else(|| unenforceable("spec.networks", lowered_networks.problems));
+        let unread = lowered_networks.refs.into_iter();
+        refs.extend(unread.map(|problem| problem.under("spec.networks")));
+        lists = lowered_networks.lists;
+        lowered.networks = Some(lowered_networks.policy);
+    }
+    if let Some(rate_limit) = &spec.rate_limit {
+        let (policy, problems) = rate_limit::lower(rate_limit);
+        invalid = invalid.or_else(|| unenforceable("spec.rateLimit", problems));
+        lowered.rate_limit = Some(policy);
+    }
+    if let Some(invalid) = invalid {
+        lowered = PolicySpec {
+            precedence,
+            ..refusing(object, lowered.hidden)
+        };
+        refusal = Some(invalid);
+    }
+    LoweredPolicy {
+        spec: lowered,
+        refusal,
+        reduced,
+        refs,
+        lists,
+    }
+}
+
+fn precedence(spec: &TrafficPolicySpec) -> Precedence {
+    match spec.precedence.unwrap_or_default() {
+        PrecedenceSpec::Defaults => Precedence::Defaults,
+        PrecedenceSpec::Overrides => Precedence::Overrides,
+    }
+}
+
+fn refused_until_then(problem: Problem) -> Problem {
+    let message = problem.message.clone() + REFUSED_UNTIL_THEN;
+    Problem { message, ..problem }
+}
+
+/// What refuses every client, in the place of a policy with a restriction that cannot be enforced.
+fn refusing(object: &TrafficPolicy, mut hidden: Vec<JwtSource>) -> PolicySpec {
+    // Including the sources of providers that are invalid.
+    hidden.extend(token_sources(&object.token_sources()));
+    PolicySpec {
+        is_invalid: true,
+        closes_connections: object.spec.networks.is_some(),
+        hidden,
+        ..PolicySpec::default()
+    }
+    .refusing_all()
+}
+
+/// A policy of which no version was ever valid.
+fn without_version(rejected: &RejectedPolicy) -> LoweredPolicy {
+    let hidden = token_sources(&rejected.token_sources);
+    let RejectedPolicy {
+        restricts,
+        has_unknown,
+        ..
+    } = rejected;
+    let message = "no version of the policy is valid: until then every request of its targets gets \
+                   status 503 (policy_invalid)";
+    LoweredPolicy {
+        spec: PolicySpec {
+            is_invalid: true,
+            precedence: if restricts.overrides {
+                Precedence::Overrides
+            } else {
+                Precedence::Defaults
+            },
+            closes_connections: restricts.networks || *has_unknown,
+            hidden,
+            ..PolicySpec::default()
+        }
+        .refusing_all(),
+        refusal: Some(Problem::new(Reason::Invalid, "", message)),
+        reduced: Vec::new(),
+        refs: Vec::new(),
+        lists: ReadLists::new(),
+    }
+}
+
+/// The places of tokens, without those that are invalid.
+fn token_sources(specs: &[JwtFromSpec]) -> Vec<JwtSource> {
+    let sources = specs.iter().flat_map(|spec| {
+        let header = spec.header.as_ref();
+        let header = header.and_then(|header| jwt::header(header).ok());
+        let query = spec.query.clone().map(JwtSource::Query);
+        let cookie = spec.cookie.clone().map(JwtSource::Cookie);
+        header.into_iter().chain(query).chain(cookie)
+    });
+    sources.collect()
+}
+
+/// Combines the problems of a restriction, with their consequence.
+fn unenforceable(field: &str, problems: Vec<Problem>) -> Option<Problem> {
+    let problems: Vec<_> = problems.into_iter().map(|it| it.under(field)).collect();
+    let first = problems.first()?;
+    let message = match &*problems {
+        [only] => only.message.clone(),
+        all => problem::join(all.iter()),
+    };
+    Some(Problem {
+        message: message + REFUSED_UNTIL_THEN,
+        ..first.clone()
+    })
+}
+
+fn all_but_restrictions(spec: &TrafficPolicySpec) -> Result<PolicySpec, Problem> {
+    let budget = spec.retry_budget.map(|budget| RetryBudget {
+        percent: budget.percent,
+        floor: budget.floor,
+    });
+    Ok(PolicySpec {
+        access_log: spec.access_log.as_ref().map(access_log).transpose()?,
+        limits: spec
+            .limits
+            .as_ref()
+            .map(limits)
+            .transpose()?
+            .unwrap_or_default(),
+        trust: trust(spec)?,
+        proxy_protocol: spec
+            .proxy_protocol
+            .as_ref()
+            .map(proxy_protocol)
+            .transpose()?,
+        path_options: spec.path_options.map(path_options),
+        retry_budget: budget,
+        ejection: spec.ejection.as_ref().map(ejection).transpose()?,
+        ..PolicySpec::default()
+    })
+}
+
+fn access_log(spec: &AccessLogSpec) -> Result<AccessLog, Problem> {
+    if !(0.0..=1.0).contains(&spec.sample) {
+        let message = format!(
+            "{} is not a fraction of the requests: use 0 to 1",
+            spec.sample
+        );
+        return Err(invalid("spec.accessLog.sample", message));
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and a million by the check above"
+    )]
+    let sample_per_million = (spec.sample * 1e6).round() as u32;
+    let at_least = spec.filter.duration_at_least.as_deref();
+    let at_least = at_least.map(|text| time(text, "spec.accessLog.filter.durationAtLeast"));
+    Ok(AccessLog {
+        off: spec.off,
+        format: match spec.format {
+            AccessLogFormat::Text => LogFormat::Text,
+            AccessLogFormat::Json => LogFormat::Json,
+        },
+        sample_per_million,
+        filter: AccessLogFilter {
+            status_at_least: spec.filter.status_at_least,
+            duration_at_least: at_least.transpose()?,
+        },
+    })
+}
+
+macro_rules! lower_limits {
+    ($($(#[$doc:meta])* $field:ident $name:literal:
+        $kind:ident, $scope:ident, $default:literal, $least:literal..=$most:literal;)*) => {
+        fn limits(spec: &LimitsSpec) -> Result<Limits, Problem> {
+            Ok(Limits {
+                $($field: {
+                    let written = spec.$field.as_ref();
+                    let field = concat!("spec.limits.", $name);
+                    written.map(|it| it.lower(field)).transpose()?
+                },)*
+            })
+        }
+    };
+}
+
+limits_table!(lower_limits);
+
+/// The value of a limit in a policy object.
+trait WrittenLimit {
+    type Given;
+
+    fn lower(&self, field: &str) -> Result<Self::Given, Problem>;
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {
+        $(impl WrittenLimit for $number {
+            type Given = Self;
+
+            fn lower(&self, _: &str) -> Result<Self, Problem> {
+                Ok(*self)
+            }
+        })*
+    };
+}
+
+numbers!(u32, u64, NonZeroU32, NonZeroU64);
+
+impl WrittenLimit for String {
+    type Given = Timeout;
+
+    fn lower(&self, field: &str) -> Result<Timeout, Problem> {
+        time(self, field).map(Timeout::from)
+    }
+}
+
+/// Reduces numbers that were valid in earlier versions to the maximum.
+fn reduce(limits: &mut Limits) -> Vec<Problem> {
+    let fields = [
+        ("requestLineBytes", &mut limits.request_line_bytes),
+        ("headBytes", &mut limits.head_bytes),
+    ];
+    let reduced = fields.into_iter().filter_map(|(name, number)| {
+        let max = u32::try_from(Limits::row(name)?.most).ok()?;
+        let written = number.filter(|it| it.get() > max)?;
+        *number = NonZeroU32::new(max);
+        let message = format!("{written} is more than the maximum of {max}, which applies instead");
+        let field = format!("spec.limits.{name}");
+        Some(Problem::new(Reason::Invalid, &field, message))
+    });
+    reduced.collect()
+}
+
+fn trust(spec: &TrafficPolicySpec) -> Result<Option<Trust>, Problem> {
+    match (spec.trusted_hops, &spec.trusted_sources) {
+        (None, None) => Ok(None),
+        (Some(hops), None) => Ok(Some(Trust::Hops(hops))),
+        (None, Some(sources)) => {
+            let sources = networks(sources, "spec.trustedSources")?;
+            Ok(Some(Trust::Sources(sources)))
+        }
+        (Some(_), Some(_)) => {
+            let message = "trustedHops and trustedSources are mutually exclusive: keep one of them";
+            Err(invalid("spec.trustedHops", message))
+        }
+    }
+}
+
+fn proxy_protocol(spec: &ProxyProtocolSpec) -> Result<ProxyProtocolIn, Problem> {
+    Ok(ProxyProtocolIn {
+        mode: match spec.inbound {
+            api::ProxyProtocolIn::Off => ProxyProtocolMode::Off,
+            api::ProxyProtocolIn::Optional => ProxyProtocolMode::Optional,
+            api::ProxyProtocolIn::Required => ProxyProtocolMode::Required,
+        },
+        trusted_sources: networks(&spec.trusted_sources, "spec.proxyProtocol.trustedSources")?,
+    })
+}
+
+fn path_options(spec: PathOptionsSpec) -> PathOptions {
+    PathOptions {
+        merge_slashes: spec.merge_slashes,
+        escaped_slash: match spec.escaped_slash {
+            EscapedSlashAction::Keep => EscapedSlash::Keep,
+            EscapedSlashAction::Reject => EscapedSlash::Reject,
+        },
+    }
+}
+
+fn ejection(spec: &EjectionSpec) -> Result<Ejection, Problem> {
+    let base = time(&spec.base, "spec.ejection.base")?;
+    let max = time(&spec.max, "spec.ejection.max")?;
+    if max < base {
+        let message = "the longest ejection is shorter than the first: make it longer";
+        return Err(invalid("spec.ejection.max", message));
+    }
+    if spec.max_percent > 100 {
+        let message = format!("{} % is too large: use 0 to 100", spec.max_percent);
+        return Err(invalid("spec.ejection.maxPercent", message));
+    }
+    Ok(Ejection {
+        consecutive_failures: spec.consecutive_failures,
+        base,
+        max,
+        max_percent: spec.max_percent,
+    })
+}
+
+fn time(text: &str, field: &str) -> Result<std::time::Duration, Problem> {
+    let parsed = duration(text, field).map(|duration| duration.0);
+    parsed.map_err(|problem| Problem {
+        reason: Reason::Invalid,
+        ..problem
+    })
+}
+
+fn networks(texts: &[String], list: &str) -> Result<Vec<(IpAddr, u8)>, Problem> {
+    let parsed = texts.iter().enumerate().map(|(index, text)| {
+        network(text).ok_or_else(|| {
+            let message = format!("`{text}` is not a network: use a form such as `10.0.0.0/8`");
+            invalid(&format!("{list}[{index}]"), message)
+        })
+    });
+    parsed.collect()
+}
+
+/// An address with a prefix length.
+fn network(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, length) = text.split_once('/')?;
+    let address: IpAddr = address.parse().ok()?;
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    let length: u8 = length.parse().ok()?;
+    (length <= bits).then_some((address, length))
+}
+
+fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
+    Problem::new(Reason::Invalid, field, message)
+}

@@ -1,0 +1,67 @@
+//! HTTPRoutes and GRPCRoutes with hosts of one listener: which of them conflict.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xds::model::{ListenerKey, ObjectName};
+
+use super::api::{GrpcRoute, HttpRoute};
+use super::conflict;
+use super::conflict::RouteId;
+use crate::engine::fact::Fact;
+use crate::engine::unit::{Changes, State, Unit, UnitReader};
+use crate::objects::api::Resource as _;
+
+/// A listener by key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct RouteConflictsUnit(pub(crate) ListenerKey);
+
+impl Unit for RouteConflictsUnit {
+    /// The conflicts, each with the route that has their hosts.
+    type Output = BTreeMap<RouteId, RouteId>;
+
+    fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
+        let claims = reader.claims;
+        let http = claims.http_routes.at(&self.0)?;
+        let grpc = claims.grpc_routes.at(&self.0)?;
+        let conflicts = conflict::find_conflicts((HttpRoute::KIND, http), (GrpcRoute::KIND, grpc));
+        (!conflicts.is_empty()).then_some(conflicts)
+    }
+
+    fn publish(
+        &self,
+        old: Option<&Self::Output>,
+        new: Option<&Self::Output>,
+        changes: &mut Changes<'_>,
+    ) {
+        let none = BTreeMap::new();
+        let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
+        let routes: BTreeSet<&RouteId> = old.keys().chain(new.keys()).collect();
+        for route in routes {
+            if old.get(route) != new.get(route) {
+                let (kind, name) = route.clone();
+                changes.fact(Fact::LostListener(self.0.clone(), kind, name));
+            }
+        }
+    }
+
+    fn is_alive(&self, state: &State) -> bool {
+        let claims = &state.claims;
+        claims.http_routes.at(&self.0).is_some() || claims.grpc_routes.at(&self.0).is_some()
+    }
+}
+
+impl<'a> UnitReader<'a> {
+    /// The route of another kind to which a route lost a listener.
+    pub(crate) fn conflicting_route(
+        &self,
+        listener: &ListenerKey,
+        (kind, name): (&'static str, &ObjectName),
+    ) -> Option<&'a RouteId> {
+        self.depend_on(Fact::LostListener(listener.clone(), kind, name.clone()));
+        let conflicts = self
+            .tables
+            .route_conflicts
+            .get(&RouteConflictsUnit(listener.clone()))?;
+        conflicts.get(&(kind, name.clone()))
+    }
+}
