@@ -7,8 +7,9 @@ use serde_json::Value;
 use tokio::sync::watch;
 use translate::status::Status;
 use translate::{AssignedAddresses, Infrastructure, ObjectRef};
+use xds::delta::Fact;
 use xds::model::{ObjectName, ResourceKey};
-pub use xds_grpc::server::Published;
+pub use xds_grpc::server::{Published, SeenSymptom};
 
 use crate::accounts::Accounts;
 use crate::change_tracker::ChangeTracker;
@@ -120,4 +121,6 @@ pub struct Acknowledgements {
     pub listeners: BTreeMap<ResourceKey, usize>,
     /// Resources rejected by a proxy in their current version, with the reason.
     pub refused: BTreeMap<ResourceKey, String>,
+    /// What only proxies see of resources of the Gateway, such as keys that cannot be fetched.
+    pub symptoms: BTreeMap<(ResourceKey, Fact), SeenSymptom>,
 }

@@ -417,6 +417,10 @@ pub const JWKS_TIMEOUT: Duration = Duration::from_secs(5);
 pub const JWKS_RETRY: Duration = Duration::from_secs(1);
 /// Longest wait after a failed fetch: 1 min.
 pub const JWKS_RETRY_MAX: Duration = MINUTE;
+/// Fetches that fail in a row before the controller is told: 2, so that one lost packet changes no status.
+pub const JWKS_FAILURES_TOLD: u32 = 2;
+/// Interval at which the controller is told what only this proxy sees: 1 s, however fast it changes.
+pub const SYMPTOMS_INTERVAL: Duration = Duration::from_secs(1);
 
 // Observation.
 

@@ -42,5 +42,15 @@ pub(crate) const REPORT_BYTES: usize = 12 << 20;
 /// Bytes of an entry of the report besides its name: the version, and the tags and lengths of protobuf.
 pub(crate) const REPORT_ENTRY_BYTES: usize = 24;
 
+/// Symptoms that a proxy tells, and a controller keeps of a stream: far more than the policies of a Gateway whose
+/// servers usually fail together. Those seen longest come first.
+pub(crate) const SYMPTOMS: usize = 64;
+
+/// Bytes of the text of a symptom: several of them may become part of a condition, whose message may have 2 KiB.
+pub(crate) const SYMPTOM_TEXT: usize = 512;
+
+/// Longest age of a symptom that is believed: a year.
+pub(crate) const SYMPTOM_AGE: Duration = Duration::from_hours(24 * 365);
+
 /// Bytes of a rejection's text: it becomes part of a condition, whose message may have 2 KiB.
 pub(crate) const REFUSAL_TEXT: usize = 1_024;

@@ -342,12 +342,13 @@ const LISTENERS: &str = "listeners";
 const TRANSITION: &str = "lastTransitionTime";
 /// Every condition type that we write, the most important ones first: others belong to other
 /// controllers.
-const OWN_CONDITIONS: [&str; 16] = [
+const OWN_CONDITIONS: [&str; 17] = [
     "Accepted",
     "Programmed",
     "ResolvedRefs",
     "Conflicted",
     "DeploymentFailed",
+    "DependencyUnavailable",
     "PolicyAncestorLimitReached",
     "CertificateExpired",
     "PartiallyInvalid",

@@ -14,6 +14,7 @@ pub struct StatusMetrics {
     writes: Family<Labels, Counter>,
     backlog: Gauge,
     missing_targets: Gauge,
+    unavailable: Gauge,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -47,6 +48,12 @@ impl StatusMetrics {
                  they should protect may be open. 0 on replicas that are not the leader",
                 new.missing_targets.clone(),
             );
+            registry.register(
+                "policies_with_unavailable_dependencies",
+                "Policies that name something which proxies cannot reach, such as a JWKS: their requests may be \
+                 rejected. 0 on replicas that are not the leader",
+                new.unavailable.clone(),
+            );
         });
         new
     }
@@ -67,6 +74,11 @@ impl StatusMetrics {
 
     pub(super) fn set_missing_targets(&self, policies: usize) {
         self.missing_targets
+            .set(i64::try_from(policies).unwrap_or(i64::MAX));
+    }
+
+    pub(super) fn set_unavailable(&self, policies: usize) {
+        self.unavailable
             .set(i64::try_from(policies).unwrap_or(i64::MAX));
     }
 

@@ -14,6 +14,7 @@ mod presence;
 pub mod programmed;
 pub mod refusal;
 mod send;
+mod symptoms;
 mod writer;
 
 pub use metrics::StatusMetrics;

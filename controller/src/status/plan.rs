@@ -14,6 +14,7 @@ use xds::model::ObjectName;
 
 use super::merge::{Author, Comparison, DesiredStatus, Entries, compare};
 use super::programmed::{self, AckCount, Deployment, ProgrammedInputs};
+use super::symptoms::{self, SymptomInputs};
 use crate::outputs::Observed;
 
 /// The inputs of an object's status.
@@ -31,6 +32,8 @@ pub struct StatusInputs<'a> {
     pub listeners: BTreeMap<String, AckCount>,
     /// Why a proxy rejects the resources of the object, by Gateway.
     pub refused: &'a BTreeMap<ObjectName, String>,
+    /// What only proxies see of the object.
+    pub symptoms: SymptomInputs<'a>,
     /// The Gateways of ListenerSets that the status names.
     pub gateways_of_sets: BTreeMap<ObjectName, ObjectName>,
     /// Why the object is invalid, if so: the translator's result is for an earlier version.
@@ -95,6 +98,12 @@ fn desired(
     if !inputs.refused.is_empty() {
         deny_refused(&mut status, &object.name.namespace, inputs);
     }
+    symptoms::report(
+        &mut status,
+        inputs.symptoms,
+        &inputs.gateways_of_sets,
+        present,
+    );
     if let Some(why) = &inputs.invalid {
         let what = "this version is invalid; the previous one stays in effect";
         for condition in conditions(&mut status) {

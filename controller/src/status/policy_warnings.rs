@@ -16,6 +16,7 @@ use translate::status::{ProblemCondition, Reason, Status};
 /// The warnings about all policies, each reported once, and a flood of them slowly.
 #[derive(Debug, Default)]
 pub(super) struct PolicyWarnings {
+    /// What was reported of each object.
     reported: BTreeMap<ObjectRef, String>,
     missing: BTreeSet<ObjectRef>,
     /// When warnings were reported within the last [`PERIOD`], and the namespaces of their objects.
@@ -35,11 +36,12 @@ pub(super) struct Warning {
 }
 
 impl PolicyWarnings {
-    /// Takes the latest status of an object. Returns a warning to report now.
+    /// Takes the latest status of an object, and what only proxies see of it. Returns a warning to report now.
     pub(super) fn observe(
         &mut self,
         object: &ObjectRef,
         status: Option<&Status>,
+        seen: Option<Warning>,
         now: Instant,
     ) -> Option<Warning> {
         let is_policy =
@@ -54,14 +56,20 @@ impl PolicyWarnings {
         } else {
             self.missing.remove(object);
         }
-        let Some(first) = problems.first() else {
+        let reason = problems.first().map(|first| first.reason.to_string());
+        let Some(reason) = reason.or_else(|| Some(seen.as_ref()?.reason.clone())) else {
             self.reported.remove(object);
             return None;
         };
-        let reason = first.reason.to_string();
         let texts: BTreeSet<String> = problems.iter().map(text).collect();
-        let text = texts.into_iter().collect::<Vec<_>>().join("; ");
-        if self.reported.get(object) == Some(&text) {
+        let mut texts: Vec<String> = texts.into_iter().collect();
+        // How many proxies see something, and their errors, may change all the time.
+        let kinds = seen.iter().map(|it| it.reason.clone());
+        let known: Vec<String> = texts.iter().cloned().chain(kinds).collect();
+        let known = known.join("; ");
+        texts.extend(seen.map(|it| it.text));
+        let text = texts.join("; ");
+        if self.reported.get(object) == Some(&known) {
             return None;
         }
         self.forget(now);
@@ -69,7 +77,7 @@ impl PolicyWarnings {
             self.postpone(object);
             return None;
         }
-        self.reported.insert(object.clone(), text.clone());
+        self.reported.insert(object.clone(), known);
         let namespace = Arc::clone(&object.name.namespace);
         self.recent.push_back((now, namespace));
         Some(Warning { reason, text })

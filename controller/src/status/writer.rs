@@ -14,7 +14,7 @@ use tokio::time::{Instant, interval_at};
 use tracing::{info, warn};
 use translate::ObjectRef;
 use translate::api::{self, Resource as _};
-use translate::status::Status;
+use translate::status::{ConditionType, Status};
 use xds::model::ObjectName;
 
 use super::acks::{ack_counts, changed_resources};
@@ -26,6 +26,7 @@ use super::presence::Presence;
 use super::programmed::{AckCount, Deployment};
 use super::refusal::{Events, ReportedRejections, object_of};
 use super::send::send;
+use super::symptoms::{ShownSymptoms, SymptomInputs};
 use crate::leadership::Leadership;
 use crate::outputs::{Acknowledgements, Outputs};
 use crate::queue::{
@@ -49,6 +50,7 @@ pub struct StatusWriter {
     refused: BTreeMap<ObjectRef, BTreeMap<ObjectName, String>>,
     reported: ReportedRejections,
     warnings: PolicyWarnings,
+    symptoms: ShownSymptoms,
     presence: Presence,
 }
 
@@ -77,6 +79,7 @@ impl StatusWriter {
             refused: BTreeMap::new(),
             reported: ReportedRejections::default(),
             warnings: PolicyWarnings::default(),
+            symptoms: ShownSymptoms::default(),
             presence: Presence::default(),
         }
     }
@@ -101,7 +104,9 @@ impl StatusWriter {
             self.in_flight.shutdown().await;
             self.queue = Queue::default();
             self.warnings = PolicyWarnings::default();
+            self.symptoms = ShownSymptoms::default();
             self.metrics.set_missing_targets(0);
+            self.metrics.set_unavailable(0);
             self.measures.set_failing(0);
             // Another leader saw who was connected meanwhile.
             self.presence = Presence::default();
@@ -112,6 +117,7 @@ impl StatusWriter {
         let first = Instant::now() + COMPARISON_INTERVAL;
         let mut comparison = interval_at(first, COMPARISON_INTERVAL);
         let outputs = Arc::clone(&self.outputs);
+        self.symptoms.begin(shown_in(&outputs), Instant::now());
         self.compare_all();
         self.warn_about_policies(outputs.statuses.keys().iter());
         loop {
@@ -139,6 +145,11 @@ impl StatusWriter {
                 () = until(absent_at) => {
                     let gateways = self.presence.take_absent(Instant::now());
                     self.push_gateways(&gateways);
+                }
+                () = until(self.symptoms.next_change()) => {
+                    let objects = self.symptoms.take_due(Instant::now());
+                    self.warn_about_policies(objects.iter());
+                    self.push(&objects);
                 }
                 () = until(warn_at) => {
                     let waiting = self.warnings.take_waiting(Instant::now());
@@ -179,7 +190,8 @@ impl StatusWriter {
         let now = Instant::now();
         for object in objects.filter(|object| object.kind.ends_with("Policy")) {
             let status = self.outputs.statuses.get(object);
-            let Some(warning) = self.warnings.observe(object, status.as_deref(), now) else {
+            let seen = self.symptoms.warning(object);
+            let Some(warning) = self.warnings.observe(object, status.as_deref(), seen, now) else {
                 continue;
             };
             let observed = self.outputs.observed.get(object);
@@ -191,6 +203,7 @@ impl StatusWriter {
             }
         }
         self.metrics.set_missing_targets(self.warnings.missing());
+        self.metrics.set_unavailable(self.symptoms.affected());
     }
 
     fn observed(&mut self, objects: &BTreeSet<ObjectRef>) {
@@ -251,6 +264,10 @@ impl StatusWriter {
             }
         }
         self.record_events(&before, &after);
+        let now = Instant::now();
+        let policies = self.symptoms.observe(gateway, (&before, &after), now);
+        self.warn_about_policies(policies.iter());
+        objects.extend(policies);
         self.push(&objects);
     }
 
@@ -315,8 +332,14 @@ impl StatusWriter {
         let deployment = gateway.and_then(|it| self.outputs.deployments.get(&it));
         let nothing = BTreeMap::new();
         let refused = self.refused.get(object).unwrap_or(&nothing);
+        let symptoms = SymptomInputs {
+            known: self.symptoms.of(object),
+            is_carried: self.symptoms.is_carried(object),
+        };
         let gateways_of_sets = match &translated {
-            Some(status) if !refused.is_empty() => self.gateways_of_sets(object, status),
+            Some(status) if !refused.is_empty() || symptoms.known.is_some() => {
+                self.gateways_of_sets(object, status)
+            }
             _ => BTreeMap::new(),
         };
         let inputs = StatusInputs {
@@ -326,6 +349,7 @@ impl StatusWriter {
             are_proxies_gone,
             listeners,
             refused,
+            symptoms,
             gateways_of_sets,
             invalid: self
                 .outputs
@@ -414,6 +438,16 @@ impl StatusWriter {
             self.queue.forget(object);
         }
     }
+}
+
+/// The objects whose status in the cluster has the condition that only proxies can take back.
+fn shown_in(outputs: &Outputs) -> BTreeSet<ObjectRef> {
+    let condition = ConditionType::DependencyUnavailable.to_string();
+    let has_it = |object: &ObjectRef| {
+        let observed = outputs.observed.get(object);
+        observed.is_some_and(|it| it.status.contains(&condition))
+    };
+    outputs.observed.keys().into_iter().filter(has_it).collect()
 }
 
 /// Discards the changes that `StatusWriter::lead` follows.

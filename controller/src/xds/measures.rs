@@ -87,6 +87,8 @@ impl Measures {
                 count(&self.responses, *kind, 1);
                 count(&self.bytes, *kind, *bytes);
             }
+            // The status writer counts the objects that they are about.
+            Event::Symptoms => {}
             Event::Accepted { after } => self.acknowledgement.observe(after.as_secs_f64()),
             Event::Refused { refusals, after } => {
                 self.acknowledgement.observe(after.as_secs_f64());

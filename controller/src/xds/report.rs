@@ -1,11 +1,12 @@
 //! The acknowledgements known to one replica, and their combination. Pure.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use xds::delta::Version;
+use xds::delta::{Fact, Version};
 use xds::model::{Kind, ObjectName, ResourceKey};
-use xds_grpc::server::AckSummary;
+use xds_grpc::server::{AckSummary, SeenSymptom};
 
 use crate::outputs::Acknowledgements;
 
@@ -22,6 +23,21 @@ pub(super) struct GatewayReport {
     listeners: BTreeMap<String, (String, usize)>,
     /// Rejected resources, with reasons.
     refused: Vec<RejectedResource>,
+    /// What proxies see; absent in a report of an earlier release.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    symptoms: Vec<ReportedSymptom>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct ReportedSymptom {
+    #[serde(rename = "type")]
+    type_url: String,
+    key: String,
+    fact: String,
+    proxies: usize,
+    /// In Unix time.
+    since: u64,
+    text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +77,11 @@ impl Report {
             for refusal in &known.refused {
                 parts.put(gateway, size(refusal), |part| {
                     part.refused.push(refusal.clone());
+                });
+            }
+            for symptom in &known.symptoms {
+                parts.put(gateway, size(symptom), |part| {
+                    part.symptoms.push(symptom.clone());
                 });
             }
         }
@@ -114,11 +135,64 @@ impl GatewayReport {
                 .unwrap_or_default()
                 .to_owned(),
         });
+        let symptoms = ack_summary.symptoms.iter().take(MAX_SYMPTOMS);
         (ack_summary.connected > 0).then(|| Self {
             connected: ack_summary.connected,
             listeners: listeners.collect(),
             refused: refused.collect(),
+            symptoms: symptoms.map(ReportedSymptom::of).collect(),
         })
+    }
+}
+
+impl ReportedSymptom {
+    fn of(((key, fact), seen): (&(ResourceKey, Fact), &SeenSymptom)) -> Self {
+        let since = seen.since.duration_since(UNIX_EPOCH);
+        Self {
+            type_url: key.kind.type_url().to_owned(),
+            key: key.key.to_string(),
+            fact: fact.name().to_owned(),
+            proxies: seen.proxies,
+            since: since.unwrap_or_default().as_secs(),
+            text: seen.text.clone(),
+        }
+    }
+
+    /// Adds it to those of other replicas, if it is of a resource that the Gateway has, and a later release did not
+    /// invent it.
+    fn add_to(
+        &self,
+        all: &mut BTreeMap<(ResourceKey, Fact), SeenSymptom>,
+        current: impl Fn(&ResourceKey) -> Option<Version>,
+    ) {
+        let (kind, fact) = (
+            Kind::from_type_url(&self.type_url),
+            Fact::from_name(&self.fact),
+        );
+        let (Some(kind), Some(fact)) = (kind, fact) else {
+            return;
+        };
+        let key = ResourceKey {
+            kind,
+            key: self.key.as_str().into(),
+        };
+        let since = UNIX_EPOCH.checked_add(Duration::from_secs(self.since));
+        let Some(since) = since.filter(|_| current(&key).is_some()) else {
+            return;
+        };
+        let is_known = all.contains_key(&(key.clone(), fact));
+        if !is_known && all.len() >= MAX_SYMPTOMS {
+            return;
+        }
+        let seen = all.entry((key, fact)).or_insert_with(|| SeenSymptom {
+            proxies: 0,
+            since,
+            text: self.text.clone(),
+        });
+        seen.proxies = seen.proxies.saturating_add(self.proxies);
+        if since < seen.since {
+            (seen.since, seen.text) = (since, self.text.clone());
+        }
     }
 }
 
@@ -135,6 +209,7 @@ pub(super) fn merged<'a>(
         versions,
         accepted,
         refused,
+        symptoms,
     } = own;
     let mut all = Acknowledgements {
         connected,
@@ -143,6 +218,7 @@ pub(super) fn merged<'a>(
             .into_iter()
             .map(|(key, (_, why))| (key, why))
             .collect(),
+        symptoms,
     };
     for other in others {
         all.connected += other.connected;
@@ -169,6 +245,9 @@ pub(super) fn merged<'a>(
                 all.refused.entry(key).or_insert_with(why);
             }
         }
+        for symptom in &other.symptoms {
+            symptom.add_to(&mut all.symptoms, &current);
+        }
     }
     (all.connected > 0).then_some(all)
 }
@@ -183,6 +262,8 @@ pub(super) fn gateway(name: &str) -> Option<ObjectName> {
 const GATEWAY_BYTES: usize = 64;
 /// Most rejections of one Gateway in a report: all that fit into events and statuses.
 const MAX_REFUSED: usize = 100;
+/// Most symptoms of one Gateway in a report: those of several proxies that each tell as many as they may.
+const MAX_SYMPTOMS: usize = 256;
 /// Most bytes of a reason.
 const LONGEST_REASON: usize = 1 << 10;
 
@@ -206,6 +287,15 @@ mod tests {
                 key("b"),
                 (Version::of(version), "é".repeat(LONGEST_REASON)),
             )]),
+            symptoms: BTreeMap::from([((key("a"), Fact::KeysNotFetched), seen(2, 1_000))]),
+        }
+    }
+
+    fn seen(proxies: usize, since: u64) -> SeenSymptom {
+        SeenSymptom {
+            proxies,
+            since: UNIX_EPOCH + Duration::from_secs(since),
+            text: format!("since {since}"),
         }
     }
 
@@ -245,6 +335,33 @@ mod tests {
     }
 
     #[test]
+    fn symptoms_of_all_replicas_are_added_up_if_the_gateway_has_the_resource() {
+        let known = (key("a"), Fact::KeysNotFetched);
+        let mut own = ack_summary(b"new", 1);
+        own.symptoms.insert(known.clone(), seen(1, 2_000));
+        let mut other = GatewayReport::of(&ack_summary(b"new", 2)).expect("they are connected");
+        other.symptoms.push(ReportedSymptom {
+            fact: "InventedLater".to_owned(),
+            ..other.symptoms[0].clone()
+        });
+        let all = merged(own.clone(), [&other].into_iter(), always(b"new"));
+        let all = all.expect("they are connected").symptoms;
+        assert_eq!(all, BTreeMap::from([(known.clone(), seen(3, 1_000))]));
+        let all = merged(own, [&other].into_iter(), |_| None);
+        assert_eq!(
+            all.expect("they are connected").symptoms[&known],
+            seen(1, 2_000)
+        );
+    }
+
+    #[test]
+    fn a_report_of_the_release_before_tells_no_symptoms() {
+        let text = r#"{"a/b": {"connected": 1, "listeners": {}, "refused": []}}"#;
+        let report: Report = serde_json::from_str(text).expect("JSON");
+        assert!(report.0["a/b"].symptoms.is_empty());
+    }
+
+    #[test]
     fn without_connected_proxies_nothing_is_reported() {
         assert_eq!(GatewayReport::of(&AckSummary::default()), None);
         let nothing = AckSummary::default;
@@ -278,6 +395,7 @@ mod tests {
             connected: 2,
             listeners: (0..listeners).map(listener).collect(),
             refused: Vec::new(),
+            symptoms: Vec::new(),
         };
         let named = [("a/large", 60_000), ("b/none", 0), ("c/small", 3)];
         let report = Report(

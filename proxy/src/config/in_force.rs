@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use xds::model::{BindKey, Change, Model};
+use xds::model::{BindKey, Change, JwksLocation, Model};
 
 use super::Snapshot;
 
@@ -53,11 +53,15 @@ pub struct BindDown {
 /// A JWKS that could not be fetched, or has not been fetched yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingKeys {
-    /// Where it is fetched from, without credentials.
+    /// Where it is fetched from, as policies name it.
+    pub location: JwksLocation,
+    /// The same without credentials, for people.
     pub from: String,
     /// Time of the last fetch that succeeded; before the first, when the configuration began to use
     /// it.
     pub since: Instant,
+    /// Failed fetches since then.
+    pub failures: u32,
     /// Whether keys of an earlier fetch are in use, for a day at most.
     pub was_fetched: bool,
     /// Why the last fetch failed; `None` during the first one.

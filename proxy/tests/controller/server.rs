@@ -24,7 +24,8 @@ use tower::service_fn;
 use translate::files::{self, Source};
 use translate::{Options, Store};
 use xds::delta::{
-    Answered, Encoded, Member, Outgoing, Poll, ProxySession, Publication, Refusal, Report, Views,
+    Answered, Encoded, Member, Outgoing, Poll, ProxySession, Publication, Refusal, Report, Symptom,
+    Views,
 };
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use xds::model::{Features, Kind, ObjectName, ResourceKey};
@@ -71,6 +72,8 @@ pub(crate) struct StreamLog {
     /// The types of responses that were accepted.
     pub(crate) accepted: Vec<Kind>,
     pub(crate) refused: Vec<Refusal>,
+    /// The lists of symptoms.
+    pub(crate) symptoms: Vec<Vec<Symptom>>,
     /// Rejected streams.
     pub(crate) denied: usize,
 }
@@ -337,7 +340,8 @@ fn begin(
     tokio::spawn(follow(request.into_inner(), responses, shared));
     let mut response = Response::new(UnboundedReceiverStream::new(sent));
     if !is_former {
-        let features = Report::DIGESTS.parse().expect("a header field");
+        let features = format!("{}, {}", Report::DIGESTS, Symptom::FEATURE);
+        let features = features.parse().expect("a header field");
         response.metadata_mut().insert(Report::HEADER, features);
     }
     Ok(response)
@@ -391,6 +395,9 @@ async fn follow(
                 Answered::Nothing => {}
                 Answered::Accepted => seen.accepted.extend(kind),
                 Answered::Refused(refused) => seen.refused.extend(refused),
+                Answered::Symptoms => seen
+                    .symptoms
+                    .push(session.symptoms(&shared.published().views)),
             }
         });
     }

@@ -15,7 +15,8 @@
 //! a Gateway has such proxies, it has a view for each set of features, derived from the one for all. What may take
 //! long, deriving and encoding, is done by streams without holding the views, and shared by them.
 //!
-//! On the proxy's side, [`Client`] assembles the parts of a batch and returns the changes to apply.
+//! On the proxy's side, [`Client`] assembles the parts of a batch and returns the changes to apply. What only a proxy
+//! sees, such as keys that cannot be fetched, it tells as [`Symptom`]s.
 //!
 //! A batch spans all types, with one response for each, or several for large ones. Each response
 //! states its part of the batch, so that a route is never applied without its service.
@@ -42,6 +43,7 @@ mod refusal;
 mod session;
 mod subscription;
 mod substitutes;
+mod symptom;
 mod unknown_types;
 mod view;
 mod views;
@@ -52,4 +54,5 @@ pub use client::{Check, Client, ProtocolError, Received, Report};
 pub use encoded::{Encoded, InvalidVersion, Version};
 pub use refusal::Refusal;
 pub use session::{Acknowledged, Answered, Poll, ProxySession, Standing, UnknownType, Unsent};
+pub use symptom::{Fact, Symptom};
 pub use views::{Member, Publication, Views};

@@ -13,6 +13,7 @@ use super::batch::{self, Batch, Entry, Outgoing, Part};
 use super::encoded::Version;
 use super::refusal::{self, Refusal};
 use super::subscription::Subscription;
+use super::symptom::{Symptom, ToldSymptoms};
 use super::unknown_types::UnknownTypes;
 use super::view::{BatchStart, View};
 use super::views::{Form, Views};
@@ -38,6 +39,7 @@ pub struct ProxySession {
     /// Resources that the proxy rejected, with the version last sent.
     refused: BTreeMap<ResourceKey, (Option<Version>, String)>,
     unknown_types: UnknownTypes,
+    symptoms: ToldSymptoms,
 }
 
 /// A batch that was sent and is not fully acknowledged.
@@ -91,6 +93,8 @@ pub enum Answered {
     Accepted,
     /// It rejected these resources of a response (NACK).
     Refused(Vec<Refusal>),
+    /// It told what the proxy sees ([`ProxySession::symptoms`]).
+    Symptoms,
 }
 
 /// The state of one resource at one proxy.
@@ -133,6 +137,7 @@ impl ProxySession {
             acknowledged: None,
             refused: BTreeMap::new(),
             unknown_types: UnknownTypes::default(),
+            symptoms: ToldSymptoms::default(),
         }
     }
 
@@ -153,6 +158,10 @@ impl ProxySession {
         mut request: DeltaDiscoveryRequest,
         now: Instant,
     ) -> Result<Answered, UnknownType> {
+        if let Some(told) = request.symptoms.take() {
+            self.symptoms.take(told, now);
+            return Ok(Answered::Symptoms);
+        }
         let Some(kind) = Kind::from_type_url(&request.type_url) else {
             let is_new = self.unknown_types.add(&request.type_url);
             return if is_new {
@@ -406,6 +415,14 @@ impl ProxySession {
             Some(Refusal { key, text })
         });
         refusals.collect()
+    }
+
+    /// What the proxy told last that it sees, of resources of its Gateway.
+    #[must_use]
+    pub fn symptoms(&self, views: &Views) -> Vec<Symptom> {
+        let told = self.symptoms.iter();
+        let own = told.filter(|it| views.version(&self.gateway, &it.key).is_some());
+        own.collect()
     }
 
     /// The key under which a resource of this proxy was published.

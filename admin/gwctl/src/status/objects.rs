@@ -48,9 +48,10 @@ impl Condition {
 const PARTIALLY_PROGRAMMED: &str = "PartiallyProgrammed";
 
 /// Conditions that report a problem when they are true.
-const ABNORMAL_WHEN_TRUE: [&str; 8] = [
+const ABNORMAL_WHEN_TRUE: [&str; 9] = [
     "CertificateExpired",
     "Conflicted",
+    "DependencyUnavailable",
     "DeploymentFailed",
     "InsecureFrontendValidationMode",
     "ListenerLimitExceeded",

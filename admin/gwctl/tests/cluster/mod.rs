@@ -471,18 +471,19 @@ fn the_status_lists_policies_without_effect() {
     let text = "some fields have no effect here: spec.trustedHops";
     let partly = condition("Programmed", "True", "PartiallyProgrammed", text);
     let target = json!({"kind": "Gateway", "namespace": "default", "name": "edge"});
-    policy(
-        "default",
-        "limits",
-        target,
-        json!([good("Accepted"), partly]),
-    );
+    let conditions = json!([good("Accepted"), partly]);
+    policy("default", "limits", target.clone(), conditions);
+    let text = "2 of 2 proxies cannot fetch keys of provider `idp`";
+    let unavailable = condition("DependencyUnavailable", "True", "KeysNotFetched", text);
+    let conditions = json!([good("Accepted"), unavailable]);
+    policy("default", "keys", target, conditions);
 
     let (code, text, _) = cluster.gwctl("status edge");
     assert_eq!(code, Some(1));
     for problem in [
         "TrafficPolicy default/tokens: Accepted=False (TargetNotFound): HTTPRoute gone does not exist",
         "TrafficPolicy default/limits: Programmed=True (PartiallyProgrammed): some fields have no effect",
+        "TrafficPolicy default/keys: DependencyUnavailable=True (KeysNotFetched): 2 of 2 proxies cannot fetch keys",
     ] {
         assert!(text.contains(problem), "{text}");
     }

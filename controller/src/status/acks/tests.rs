@@ -28,6 +28,7 @@ fn acknowledgements() -> Acknowledgements {
         connected: 2,
         listeners: listeners.map(|it| (listener(it), 1)).into(),
         refused: BTreeMap::from([(listener("ListenerSet/a/one/tls"), "no".to_owned())]),
+        symptoms: BTreeMap::new(),
     }
 }
 

@@ -68,6 +68,7 @@ fn planned_for(
         are_proxies_gone: false,
         listeners: BTreeMap::new(),
         refused: &refused.into_iter().collect(),
+        symptoms: SymptomInputs::default(),
         gateways_of_sets: BTreeMap::new(),
         invalid: None,
     };
@@ -147,6 +148,7 @@ fn a_rejection_by_one_gateways_proxy_concerns_that_gateways_entry_alone() {
         are_proxies_gone: false,
         listeners: BTreeMap::new(),
         refused: &BTreeMap::from([(name("edge"), "edge-1: no".to_owned())]),
+        symptoms: SymptomInputs::default(),
         gateways_of_sets: BTreeMap::from([
             (name("of-edge"), name("edge")),
             (name("of-other"), name("other")),
@@ -196,6 +198,7 @@ fn an_invalid_version_is_reported_with_its_generation() {
         are_proxies_gone: false,
         listeners: BTreeMap::new(),
         refused: &BTreeMap::new(),
+        symptoms: SymptomInputs::default(),
         gateways_of_sets: BTreeMap::new(),
         invalid: Some("spec.rules: unknown".into()),
     };

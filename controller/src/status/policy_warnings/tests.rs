@@ -46,15 +46,19 @@ fn a_missing_target_is_reported_once_and_counted_until_it_exists() {
     let (mut warnings, now) = (PolicyWarnings::default(), Instant::now());
     let object = policy("tokens");
     let missing = status(Reason::TargetNotFound, "HTTPRoute app/gone does not exist");
-    let warning = warnings.observe(&object, Some(&missing), now);
+    let warning = warnings.observe(&object, Some(&missing), None, now);
     assert_eq!(warning.expect("one").reason, "TargetNotFound");
-    assert_eq!(warnings.observe(&object, Some(&missing), now), None);
+    assert_eq!(warnings.observe(&object, Some(&missing), None, now), None);
     assert_eq!(warnings.missing(), 1);
     let accepted = status(Reason::Accepted, "the policy is valid");
-    assert_eq!(warnings.observe(&object, Some(&accepted), now), None);
+    assert_eq!(warnings.observe(&object, Some(&accepted), None, now), None);
     assert_eq!(warnings.missing(), 0);
-    assert!(warnings.observe(&object, Some(&missing), now).is_some());
-    assert_eq!(warnings.observe(&object, None, now), None);
+    assert!(
+        warnings
+            .observe(&object, Some(&missing), None, now)
+            .is_some()
+    );
+    assert_eq!(warnings.observe(&object, None, None, now), None);
     assert_eq!(warnings.missing(), 0);
 }
 
@@ -65,9 +69,16 @@ fn fields_without_effect_are_reported_and_unused_policies_are_not() {
         Reason::PartiallyProgrammed,
         "some fields have no effect here",
     );
-    assert!(warnings.observe(&policy("a"), Some(&partly), now).is_some());
+    assert!(
+        warnings
+            .observe(&policy("a"), Some(&partly), None, now)
+            .is_some()
+    );
     let unused = status(Reason::NotInUse, "the target carries no traffic");
-    assert_eq!(warnings.observe(&policy("b"), Some(&unused), now), None);
+    assert_eq!(
+        warnings.observe(&policy("b"), Some(&unused), None, now),
+        None
+    );
     assert_eq!(warnings.missing(), 0);
 }
 
@@ -77,7 +88,9 @@ fn a_flood_of_warnings_is_limited() {
     let missing = status(Reason::TargetNotFound, "it does not exist");
     let mut warn = |number: usize, now| {
         let object = policy(&format!("p{number}"));
-        warnings.observe(&object, Some(&missing), now).is_some()
+        warnings
+            .observe(&object, Some(&missing), None, now)
+            .is_some()
     };
     assert_eq!((0..100).filter(|it| warn(*it, now)).count(), PER_PERIOD / 2);
     assert!(!warn(99, now) && warn(99, now + PERIOD));
@@ -96,11 +109,14 @@ fn what_is_too_much_for_a_minute_is_reported_later_in_its_newest_state() {
         let object = policy(&format!("p{number}"));
         // Each waits once.
         for _ in 0..3 {
-            let warning = warnings.observe(&object, Some(&missing), now);
+            let warning = warnings.observe(&object, Some(&missing), None, now);
             reported.extend(warning.map(|_| object.clone()));
         }
     }
-    assert_eq!(warnings.observe(&corrected, Some(&accepted), now), None);
+    assert_eq!(
+        warnings.observe(&corrected, Some(&accepted), None, now),
+        None
+    );
     while let Some(at) = warnings.next_at(now) {
         assert!(at == now || at == now + PERIOD);
         now = at;
@@ -110,7 +126,7 @@ fn what_is_too_much_for_a_minute_is_reported_later_in_its_newest_state() {
             } else {
                 &missing
             };
-            let warning = warnings.observe(&object, Some(status), now);
+            let warning = warnings.observe(&object, Some(status), None, now);
             reported.extend(warning.map(|_| object.clone()));
         }
     }
@@ -127,17 +143,17 @@ fn a_flood_of_one_namespace_delays_no_warning_of_another() {
         ObjectRef::of::<TrafficPolicy>(&ObjectName::new(namespace, name))
     };
     for number in 0..1_000 {
-        warnings.observe(&of("noisy", &number.to_string()), Some(&missing), now);
+        warnings.observe(&of("noisy", &number.to_string()), Some(&missing), None, now);
     }
     for quiet in ["one", "two", "three"] {
         let object = of(quiet, "tokens");
-        let warning = warnings.observe(&object, Some(&missing), now);
+        let warning = warnings.observe(&object, Some(&missing), None, now);
         assert!(warning.is_some(), "{quiet} waits");
     }
     // Even if several make noise, whoever waits has its turn next, not after theirs.
     for number in 0..1_000 {
         for noisy in ["a", "noisy", "x", "z"] {
-            warnings.observe(&of(noisy, &number.to_string()), Some(&missing), now);
+            warnings.observe(&of(noisy, &number.to_string()), Some(&missing), None, now);
         }
     }
     let late = of("quiet", "late");
@@ -148,4 +164,25 @@ fn a_flood_of_one_namespace_delays_no_warning_of_another() {
     assert!(taken.contains(&late), "{taken:?}");
     let namespaces: BTreeSet<_> = taken.iter().map(|it| &it.name.namespace).collect();
     assert_eq!(namespaces.len(), taken.len(), "each has one turn");
+}
+
+#[test]
+fn what_proxies_see_is_reported_once_whatever_its_details() {
+    let (mut warnings, now) = (PolicyWarnings::default(), Instant::now());
+    let object = policy("tokens");
+    let accepted = status(Reason::Accepted, "the policy is valid");
+    let seen = |text: &str| {
+        Some(Warning {
+            reason: "KeysNotFetched".to_owned(),
+            text: text.to_owned(),
+        })
+    };
+    let warning = warnings.observe(&object, Some(&accepted), seen("status 500"), now);
+    assert_eq!(warning, seen("status 500"));
+    let again = warnings.observe(&object, Some(&accepted), seen("status 502"), now);
+    assert_eq!(again, None);
+    assert_eq!(warnings.observe(&object, Some(&accepted), None, now), None);
+    let warning = warnings.observe(&object, Some(&accepted), seen("status 502"), now);
+    assert_eq!(warning, seen("status 502"));
+    assert_eq!(warnings.missing(), 0);
 }

@@ -23,6 +23,7 @@ use xds::model::{Kind, ResourceKey};
 
 const OURS: &str = "gateway-system.io/controller";
 const GATEWAYS: &str = "/apis/gateway.networking.k8s.io/v1/gateways";
+const POLICIES: &str = "/apis/gateway-system.io/v1alpha1/trafficpolicies";
 const ROUTES: &str = "/apis/gateway.networking.k8s.io/v1/httproutes";
 
 /// A running writer on a cluster.
@@ -43,13 +44,13 @@ impl Scene {
         let client = server.client();
         let (events, writing) = Events::new(client.clone(), OURS, "test");
         tokio::spawn(writing);
-        let metrics = StatusMetrics::new(&Metrics::default());
         let registry = Metrics::default();
+        let metrics = StatusMetrics::new(&registry);
         let measures = QueueMeasures::new(&registry);
         let outputs_of_writer = Arc::clone(&outputs);
         let writer = StatusWriter::new(client, outputs_of_writer, OURS, events, metrics, &measures);
         tokio::spawn(writer.run(leadership, stopping));
-        for collection in [ROUTES, GATEWAYS] {
+        for collection in [ROUTES, GATEWAYS, POLICIES] {
             let changes = server.changes(collection);
             tokio::spawn(watch(changes, Arc::clone(&outputs), watch_delay));
         }
@@ -153,17 +154,25 @@ async fn watch(mut changes: UnboundedReceiver<Bytes>, outputs: Arc<Outputs>, del
         let change: Value = serde_json::from_slice(&line).expect("JSON");
         let object = &change["object"];
         let text = |field: &str| object["metadata"][field].as_str().expect("text").to_owned();
+        let is_policy = !object["spec"]["targetRefs"].is_null();
+        let api_version = if is_policy {
+            "gateway-system.io/v1alpha1"
+        } else {
+            "gateway.networking.k8s.io/v1"
+        };
         let observed = Observed {
             uid: text("uid").into(),
             resource_version: text("resourceVersion").into(),
             generation: 1,
-            api_version: "gateway.networking.k8s.io/v1".into(),
+            api_version: api_version.into(),
             is_deleted: false,
             status: object["status"].to_string().into(),
         };
         let observed = (change["type"] != "DELETED").then(|| Arc::new(observed));
         let name = ObjectName::new(&text("namespace"), &text("name"));
-        let object = if object["spec"]["listeners"].is_null() {
+        let object = if is_policy {
+            ObjectRef::of::<api::TrafficPolicy>(&name)
+        } else if object["spec"]["listeners"].is_null() {
             ObjectRef::of::<api::HttpRoute>(&name)
         } else {
             ObjectRef::of::<api::Gateway>(&name)

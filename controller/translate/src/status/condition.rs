@@ -91,6 +91,9 @@ pub enum ConditionType {
     /// The last changes of a Gateway's workload or Service cannot be applied. Not in Gateway API, whose
     /// `Programmed` is about requests, which earlier versions may serve. Written only if so.
     DeploymentFailed,
+    /// Proxies cannot reach something that the object names and that only they reach, such as a JWKS. Not in
+    /// Gateway API. Written only if so.
+    DependencyUnavailable,
 }
 
 impl ConditionType {
@@ -104,7 +107,8 @@ impl ConditionType {
             | Self::CertificateExpired
             | Self::ListenerLimitExceeded
             | Self::PolicyAncestorLimitReached
-            | Self::DeploymentFailed => ConditionStatus::False,
+            | Self::DeploymentFailed
+            | Self::DependencyUnavailable => ConditionStatus::False,
             Self::Accepted
             | Self::Programmed
             | Self::ResolvedRefs

@@ -41,6 +41,10 @@ pub enum Reason {
     InvalidListRef,
     InvalidParameters,
     InvalidRouteKinds,
+    /// Not in Gateway API: proxies could never fetch keys of a policy.
+    KeysNotFetched,
+    /// Not in Gateway API: proxies cannot fetch keys of a policy again.
+    KeysNotRefreshed,
     /// Not in Gateway API, as its condition: host names of a listener are served by ListenerSets.
     ListenerSets,
     ListenersNotValid,

@@ -163,8 +163,10 @@ impl KeySets {
         let sets = self.sets.iter();
         let missing = sets.filter(|set| set.keys.is_none() || set.failures > 0);
         let missing = missing.map(|set| MissingKeys {
+            location: set.remote.location.clone(),
             from: place(&set.remote.location),
             since: set.since,
+            failures: set.failures,
             was_fetched: set.keys.is_some(),
             error: set.error.clone(),
         });

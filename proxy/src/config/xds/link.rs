@@ -55,6 +55,11 @@ impl Link {
         }
     }
 
+    /// Whether there is a stream of a controller that takes symptoms.
+    pub(super) fn takes_symptoms(&self) -> bool {
+        matches!(self, Self::Connected(stream) if stream.takes_symptoms())
+    }
+
     /// Sends a request if there is a stream. If it has just ended, the request is lost: the next
     /// stream begins with the full state.
     pub(super) fn send(&self, request: DeltaDiscoveryRequest) {

@@ -5,7 +5,7 @@
 //! Resources that cannot be applied (`check`) are rejected by name, and those that had no room
 //! (`shortage`) are requested again. `keeper` saves the current
 //! configuration (`last_good`) for the next process, which may start while the controller is
-//! unreachable; `state` is for the admin server.
+//! unreachable; `state` is for the admin server. `symptoms` tells the controller what only this proxy sees.
 
 mod backoff;
 mod check;
@@ -14,6 +14,7 @@ mod last_good;
 mod link;
 mod shortage;
 mod state;
+mod symptoms;
 mod worker;
 
 use std::io;

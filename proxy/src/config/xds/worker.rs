@@ -19,6 +19,7 @@ use super::last_good::{LastGoodFile, SavedConfig};
 use super::link::{Link, LinkEvent};
 use super::shortage::Shortage;
 use super::state::ControllerState;
+use super::symptoms::{self, ToldSymptoms};
 use crate::config::Published;
 use crate::config::apply::{Applier, Binder, Update, Wait, sleep_until};
 use crate::config::dns::Resolver;
@@ -43,6 +44,7 @@ pub(super) struct Worker {
     keeper: Option<LastGoodWriter>,
     in_force: InForce,
     state: ControllerState,
+    symptoms: ToldSymptoms,
 }
 
 impl Worker {
@@ -75,6 +77,7 @@ impl Worker {
             keeper: cache.map(|folder| LastGoodWriter::new(LastGoodFile::new(folder, gateway))),
             in_force,
             state,
+            symptoms: ToldSymptoms::default(),
         }
     }
 
@@ -131,6 +134,7 @@ impl Worker {
                     self.report_recovered();
                 }
                 () = sleep_until(self.shortage.as_ref().map(Shortage::check_at)) => self.check_room(),
+                () = sleep_until(self.symptoms.next_at()) => {}
                 next = LastGoodWriter::next(&mut self.keeper) => {
                     let config = self.saved_config();
                     if let Some(keeper) = &mut self.keeper {
@@ -138,6 +142,7 @@ impl Worker {
                     }
                 }
             }
+            self.tell_symptoms();
         }
     }
 
@@ -169,6 +174,7 @@ impl Worker {
                     stream.send(request);
                 }
                 self.link = Link::Connected(stream);
+                self.symptoms.forget();
                 self.state.change(|state| {
                     state.connected = true;
                     state.changed = Some(Instant::now());
@@ -327,6 +333,22 @@ impl Worker {
                  were rejected for lack of it"
             );
             self.reconnect(None);
+        }
+    }
+
+    /// Tells the controller what only this proxy sees, if that has changed.
+    fn tell_symptoms(&mut self) {
+        if !self.link.takes_symptoms() {
+            return;
+        }
+        let missing = self.in_force.missing_keys();
+        let seen = if missing.is_empty() {
+            Vec::new()
+        } else {
+            symptoms::seen(&self.in_force.applied().model, &missing)
+        };
+        if let Some(request) = self.symptoms.tell(seen, Instant::now()) {
+            self.link.send(request);
         }
     }
 

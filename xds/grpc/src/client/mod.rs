@@ -18,7 +18,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Uri};
 use tonic::{Request, Streaming};
-use xds::delta::Report;
+use xds::delta::{Report, Symptom};
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 
 pub use self::error::{ConnectError, InvalidAddress, StreamError};
@@ -165,8 +165,10 @@ async fn begin(
     let response = response.map_err(|status| ConnectError::of_status(&status))?;
     let features = response.metadata().get(Report::HEADER);
     let features = features.and_then(|value| value.to_str().ok());
+    let features = features.unwrap_or_default();
     Ok(Stream {
-        report: Report::stated(features.unwrap_or_default()),
+        report: Report::stated(features),
+        takes_symptoms: Symptom::are_taken(features),
         requests,
         responses: response.into_inner(),
     })
@@ -176,7 +178,8 @@ async fn begin(
 #[derive(Debug)]
 pub struct Stream {
     report: Report,
-    /// At most one request is queued for each response received.
+    takes_symptoms: bool,
+    /// At most one request is queued for each response received, and one for each time that symptoms change.
     requests: UnboundedSender<DeltaDiscoveryRequest>,
     responses: Streaming<DeltaDiscoveryResponse>,
 }
@@ -186,6 +189,12 @@ impl Stream {
     #[must_use]
     pub fn report(&self) -> Report {
         self.report
+    }
+
+    /// Whether this controller takes what only a proxy sees ([`Symptom::request`]).
+    #[must_use]
+    pub fn takes_symptoms(&self) -> bool {
+        self.takes_symptoms
     }
 
     /// Waits for the next response; `None` once the controller has ended the stream. Cancel-safe.

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, Request, header};
 use hyper::body::Incoming;
 use tokio::time::timeout;
 use tonic::{Code, Status, Streaming};
-use xds::delta::Report;
+use xds::delta::{Report, Symptom};
 
 use super::authorize::ProxyIdentity;
 use super::connection::{Call, Connection};
@@ -56,8 +56,10 @@ impl Connection {
         let mut response = http::Response::new(body);
         let grpc = HeaderValue::from_static("application/grpc");
         response.headers_mut().insert(header::CONTENT_TYPE, grpc);
-        let features = HeaderValue::from_static(Report::DIGESTS);
-        response.headers_mut().insert(Report::HEADER, features);
+        let features = format!("{}, {}", Report::DIGESTS, Symptom::FEATURE);
+        if let Ok(features) = HeaderValue::try_from(features) {
+            response.headers_mut().insert(Report::HEADER, features);
+        }
         Ok(response)
     }
 

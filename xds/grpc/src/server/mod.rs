@@ -33,6 +33,7 @@ mod stream;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
 
 use tokio::sync::watch;
 use xds::delta::{Acknowledged, ProxySession, Refusal, Standing, Version, Views};
@@ -42,7 +43,7 @@ use admission::Admission;
 pub use authorize::{Authorize, AuthorizeError, AuthorizeFuture, ProxyIdentity};
 pub use limits::Limits;
 pub use listener::Transport;
-pub use observer::{AckSummary, Event, Observer, Proxy};
+pub use observer::{AckSummary, Event, Observer, Proxy, SeenSymptom};
 pub use published::Published;
 use registry::Registry;
 
@@ -57,6 +58,8 @@ pub struct Server {
     admission: Admission,
     closing: watch::Sender<bool>,
     sends_away: watch::Sender<bool>,
+    /// The same moment, of this process and of the clock.
+    started: (Instant, SystemTime),
 }
 
 impl Server {
@@ -77,6 +80,7 @@ impl Server {
             registry: Mutex::default(),
             closing: watch::Sender::new(false),
             sends_away: watch::Sender::new(false),
+            started: (Instant::now(), SystemTime::now()),
         })
     }
 
@@ -96,6 +100,7 @@ impl Server {
             summary.connected = summary.connected.saturating_add(1);
             let session = locked(&session);
             let views = self.published.views();
+            summary.add_symptoms(session.symptoms(&views), |at| self.time(at));
             let own = || applied(&session, &views, (gateway, kind), &summary.versions);
             if let Some(standing) = session.standing(&views) {
                 let proxies = by_standing.entry(standing);
@@ -115,6 +120,15 @@ impl Server {
             summary.accept(applied, count);
         }
         summary
+    }
+
+    /// The time of the clock at a moment: the same whenever it is asked.
+    fn time(&self, at: Instant) -> SystemTime {
+        let (begun, time) = self.started;
+        let later = at.saturating_duration_since(begun);
+        let earlier = begun.saturating_duration_since(at);
+        let time = time.checked_add(later).unwrap_or(time);
+        time.checked_sub(earlier).unwrap_or(time)
     }
 
     /// All streams, oldest first.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
-use xds::delta::{Refusal, Version};
+use xds::delta::{Fact, Refusal, Symptom, Version};
 use xds::model::{Kind, ObjectName, ResourceKey};
 
 use crate::NodeId;
@@ -58,6 +58,8 @@ pub enum Event<'a> {
         /// Time since the batch was started.
         after: Duration,
     },
+    /// The proxy told what it sees ([`AckSummary::symptoms`]).
+    Symptoms,
     /// The stream ended, or its connection.
     Disconnected {
         /// The reason, as sent to the proxy.
@@ -76,6 +78,19 @@ pub struct AckSummary {
     pub accepted: BTreeMap<ResourceKey, usize>,
     /// Resources that a proxy has rejected in their current version, with one proxy's reason.
     pub refused: BTreeMap<ResourceKey, (Version, String)>,
+    /// What proxies see of resources of the Gateway.
+    pub symptoms: BTreeMap<(ResourceKey, Fact), SeenSymptom>,
+}
+
+/// What proxies see of a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenSymptom {
+    /// Number of proxies that see it.
+    pub proxies: usize,
+    /// Since when one of them does.
+    pub since: SystemTime,
+    /// Details from the one that has seen it longest.
+    pub text: String,
 }
 
 impl AckSummary {
@@ -84,6 +99,33 @@ impl AckSummary {
         for key in applied {
             let count = self.accepted.entry(key).or_insert(0);
             *count = count.saturating_add(proxies);
+        }
+    }
+
+    /// Adds what one proxy sees. `time` maps times of this process to those of the clock.
+    pub(super) fn add_symptoms(
+        &mut self,
+        symptoms: Vec<Symptom>,
+        time: impl Fn(Instant) -> SystemTime,
+    ) {
+        for Symptom {
+            key,
+            fact,
+            since,
+            text,
+        } in symptoms
+        {
+            let since = time(since);
+            let new = || SeenSymptom {
+                proxies: 0,
+                since,
+                text: text.clone(),
+            };
+            let seen = self.symptoms.entry((key, fact)).or_insert_with(new);
+            seen.proxies = seen.proxies.saturating_add(1);
+            if since < seen.since {
+                (seen.since, seen.text) = (since, text);
+            }
         }
     }
 }

@@ -192,6 +192,10 @@ impl Stream {
                 let refusals = &refusals;
                 registration.observe(&Event::Refused { refusals, after });
             }
+            Ok(Answered::Symptoms) => {
+                registration.observe(&Event::Symptoms);
+                return self.charge(now);
+            }
             Ok(Answered::Nothing) => return self.charge(now),
             Err(unknown) => {
                 self.log_unknown(registration, &unknown);

@@ -1,12 +1,17 @@
 //! A proxy receives only resources of its own Gateway, whatever its node ID and its token.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
 
 use tonic::Code;
+use xds::delta::{Encoded, Fact, Member, Publication, Symptom};
 use xds::discovery::DeltaDiscoveryRequest;
-use xds::model::Kind;
+use xds::model::{
+    Kind, ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget, Resource, ResourceKey,
+};
 
-use crate::support::{Controller, other, publication};
+use crate::support::{Controller, ServerEvent, other, publication, web};
 
 async fn controller() -> Controller {
     let controller = Controller::start().await;
@@ -89,4 +94,66 @@ async fn requests_without_a_valid_token_are_denied() {
     let nameless = controller.refusal(Some("a/web"), "p").await;
     assert_eq!(nameless.code(), Code::InvalidArgument);
     assert!(nameless.message().contains("<namespace>/<gateway>/<proxy>"));
+}
+
+/// Otherwise a proxy could write into the statuses of objects that its Gateway does not use.
+#[tokio::test]
+async fn what_a_proxy_tells_of_resources_of_another_gateway_is_ignored() {
+    let controller = Controller::start().await;
+    let policies = |gateway: ObjectName, policy: &str| Publication {
+        resources: vec![(policy_key(policy), Some(self::policy(policy)))],
+        members: vec![(gateway, policy_key(policy), Member::Joined)],
+    };
+    controller.published.publish(policies(web(), "own"));
+    controller.published.publish(policies(other(), "foreign"));
+    let mut proxy = controller.proxy("p").await;
+    let told = |policies: &[&str]| {
+        let now = Instant::now();
+        let symptoms = policies.iter().map(|policy| Symptom {
+            key: policy_key(policy),
+            fact: Fact::KeysNotFetched,
+            since: now,
+            text: "status 500".to_owned(),
+        });
+        Symptom::request(&symptoms.collect::<Vec<_>>(), now)
+    };
+    let is_told = |seen: &ServerEvent| *seen == ServerEvent::Symptoms;
+    proxy.send(told(&["own", "foreign", "absent"])).await;
+    controller.sees("p", is_told).await;
+    let seen = |gateway: &ObjectName| {
+        let summary = controller.server.ack_summary(gateway, Kind::Listener);
+        let symptoms = summary.symptoms.into_iter();
+        symptoms
+            .map(|((key, _), seen)| (key, seen.proxies))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&web()), [(policy_key("own"), 1)]);
+    assert_eq!(seen(&other()), []);
+
+    let mut second = controller.proxy("q").await;
+    second.send(told(&["own"])).await;
+    controller.sees("q", is_told).await;
+    assert_eq!(seen(&web()), [(policy_key("own"), 2)]);
+    // The list replaces the one before.
+    second.send(told(&[])).await;
+    controller.sees("q", is_told).await;
+    proxy.send(told(&[])).await;
+    controller.sees("p", is_told).await;
+    assert_eq!(seen(&web()), []);
+}
+
+fn policy_key(name: &str) -> ResourceKey {
+    ResourceKey {
+        kind: Kind::Policy,
+        key: format!("TrafficPolicy/a/{name}/Gateway/a/web").into(),
+    }
+}
+
+fn policy(name: &str) -> Arc<Encoded> {
+    let target = "Gateway/a/web";
+    Arc::new(Encoded::new(&Resource::from(Policy {
+        key: PolicyKey::new("TrafficPolicy", &ObjectName::new("a", name), target),
+        target: PolicyTarget::Gateway(web()),
+        spec: PolicySpec::default(),
+    })))
 }

@@ -105,6 +105,7 @@ pub(crate) enum ServerEvent {
     Sent(Kind),
     Accepted,
     Refused(Vec<Refusal>),
+    Symptoms,
     Disconnected(String),
     /// Of the Gateway in place of the proxy.
     TooLarge,
@@ -121,6 +122,7 @@ impl Observer for Events {
             Event::Sent { kind, .. } => ServerEvent::Sent(*kind),
             Event::Accepted { .. } => ServerEvent::Accepted,
             Event::Refused { refusals, .. } => ServerEvent::Refused(refusals.to_vec()),
+            Event::Symptoms => ServerEvent::Symptoms,
             Event::Disconnected { reason } => ServerEvent::Disconnected((*reason).to_owned()),
         };
         // The receiver is dropped at the end of a test.

@@ -267,6 +267,7 @@ fn key_sets_without_current_keys_are_listed_with_the_time_since_when() {
     sets.take(due[0].0, Err(FetchError::Late), fetched_at, 0);
     assert!(sets.settled());
     assert!(sets.missing()[0].error.is_some());
+    assert_eq!((missing[0].failures, sets.missing()[0].failures), (0, 1));
 
     let again = fetched_at + JWKS_TTL_MAX;
     let due = sets.take_due(again);
