@@ -7,14 +7,15 @@ use k8s_openapi::api::core::v1::{
     Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar,
     EnvVarSource, HTTPGetAction, ObjectFieldSelector, PodSecurityContext, PodSpec, Probe,
     ProjectedVolumeSource, ResourceRequirements, SeccompProfile, SecurityContext,
-    ServiceAccountTokenProjection, Sysctl, Volume, VolumeMount, VolumeProjection,
+    ServiceAccountTokenProjection, Sysctl, TopologySpreadConstraint, Volume, VolumeMount,
+    VolumeProjection,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use xds::model::GatewayDuration;
 
-use super::{Defaults, RenderInput};
-use crate::deploy::parameters::{Driver, Parameters};
+use super::{Defaults, RenderInput, selector};
+use crate::deploy::parameters::{Driver, Parameters, Workload};
 
 pub(super) fn spec(input: &RenderInput, defaults: &Defaults, name: &str) -> PodSpec {
     let parameters = &input.parameters;
@@ -38,9 +39,30 @@ pub(super) fn spec(input: &RenderInput, defaults: &Defaults, name: &str) -> PodS
         }),
         containers: vec![container(input, defaults, driver)],
         volumes: Some(volumes(defaults, name)),
+        topology_spread_constraints: spread(input),
         ..PodSpec::default()
     }
 }
+
+/// The pods of a Deployment go to different zones and nodes as far as there are any: one that fails must not take all
+/// of them. Never a reason not to run a pod, and of one version, so that a rollout ends spread too.
+fn spread(input: &RenderInput) -> Option<Vec<TopologySpreadConstraint>> {
+    if input.parameters.workload.unwrap_or_default() != Workload::Deployment {
+        return None;
+    }
+    let constraints = SPREAD_OVER.map(|topology| TopologySpreadConstraint {
+        max_skew: 1,
+        topology_key: topology.to_owned(),
+        when_unsatisfiable: "ScheduleAnyway".to_owned(),
+        label_selector: Some(selector(input)),
+        match_label_keys: Some(vec!["pod-template-hash".to_owned()]),
+        ..TopologySpreadConstraint::default()
+    });
+    Some(constraints.into())
+}
+
+/// Labels of nodes.
+const SPREAD_OVER: [&str; 2] = ["topology.kubernetes.io/zone", "kubernetes.io/hostname"];
 
 /// Default seccomp profiles block io_uring, so none is set unless the namespace requires one; a
 /// profile chosen by the user is used with the automatic driver.
