@@ -25,7 +25,8 @@ fn spoil_policy(encoded: &mut Encoded) {
         .key
         .starts_with("TrafficPolicy/default/policy-0/")
     {
-        let bytes = [&*encoded.bytes, &[0x22, 0x02, 0x10, 0x00]].concat();
+        // An access log without a format.
+        let bytes = [&*encoded.bytes, &[0x1a, 0x00]].concat();
         encoded.version = Version::of(&bytes);
         encoded.bytes = bytes.into();
     }

@@ -40,7 +40,7 @@ use prost::Message;
 
 use self::field_path::{FieldPath, Findings};
 pub use self::problem::{Problem, Problems};
-use crate::model::{Kind, Resource};
+use crate::model::{Kind, Resource, Restrictions};
 
 /// Reads the protobuf message of a resource. The caller compares the resource's key with the name
 /// that the message came under.
@@ -70,6 +70,20 @@ pub fn substitute(kind: Kind, key: &str, bytes: &[u8]) -> Option<Resource> {
         Kind::Listener => endpoint::refusing_listener(key, bytes).map(Into::into),
         // A route to a missing service or backend responds with 500, and a missing bind is not listened on.
         Kind::Bind | Kind::Service | Kind::Backend | Kind::Workload => None,
+    }
+}
+
+/// How a resource that cannot be decoded or applied would restrict access, as far as this version knows.
+#[must_use]
+pub fn restrictions(kind: Kind, bytes: &[u8]) -> Restrictions {
+    match kind {
+        Kind::Policy => policy::restrictions(bytes),
+        Kind::Route
+        | Kind::Listener
+        | Kind::Bind
+        | Kind::Service
+        | Kind::Backend
+        | Kind::Workload => Restrictions::default(),
     }
 }
 

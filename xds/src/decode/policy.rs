@@ -20,7 +20,8 @@ use crate::model::limits::{self, LimitKind};
 use crate::model::{
     AccessLog, AccessLogFilter, BackendKey, Ejection, EscapedSlash, Feature, Limits, ListenerKey,
     LogFormat, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence,
-    ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint, RetryRate, ServiceKey, Trust,
+    ProxyProtocolIn, ProxyProtocolMode, Restrictions, RetryBudget, RetryConstraint, RetryRate,
+    ServiceKey, Trust,
 };
 use crate::proto::{self, policy_target, trust};
 
@@ -154,6 +155,27 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
         }
         .refusing_all(),
     })
+}
+
+/// The ways in which a policy that cannot be decoded would restrict access. What this version does not know is none
+/// of them.
+pub(super) fn restrictions(bytes: &[u8]) -> Restrictions {
+    let mut message = proto::Policy::default();
+    // A part that can be read counts, as in what refuses requests in its place.
+    let _ = message.merge(bytes);
+    let message = without_substitutes(message);
+    let bounds_limits = message.overrides && message.limits.is_some();
+    Restrictions::in_use([
+        (Restrictions::JWT, message.jwt.is_some()),
+        (Restrictions::AUTHORIZATION, message.authorization.is_some()),
+        (
+            Restrictions::NETWORKS,
+            message.networks.is_some() || message.invalid_for_connections,
+        ),
+        (Restrictions::RATE_LIMIT, message.rate_limit.is_some()),
+        (Restrictions::BOUNDS, bounds_limits),
+        (Restrictions::ALL_REQUESTS, message.invalid),
+    ])
 }
 
 fn target(at: &FieldPath<'_>, message: proto::PolicyTarget) -> Option<PolicyTarget> {

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::batch::Position;
 use super::encoded::Version;
-use super::objects::{Arrived, Objects, Taken};
+use super::objects::{Arrived, Objects, Substitute, Taken};
 use super::refusal::{self, Refusal};
 use super::substitutes::{Effect, Needed, Substitutes};
 use crate::decode;
@@ -362,9 +362,12 @@ fn received(
 }
 
 /// What takes the place of a rejected resource without a previous version.
-fn substitute(key: &ResourceKey, resource: &discovery::Resource) -> Option<model::Resource> {
+fn substitute(key: &ResourceKey, resource: &discovery::Resource) -> Option<Substitute> {
     let message = resource.resource.as_ref()?;
-    decode::substitute(key.kind, &key.key, &message.value)
+    Some(Substitute {
+        resource: decode::substitute(key.kind, &key.key, &message.value)?,
+        restricts: decode::restrictions(key.kind, &message.value),
+    })
 }
 
 /// Decodes a resource, or returns its problems.

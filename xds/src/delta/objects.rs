@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::encoded::Version;
-use crate::model::{Kind, Policy, Resource, ResourceKey};
+use crate::model::{Kind, Policy, Resource, ResourceKey, Restrictions};
 
 /// The objects with a rejected resource.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Objects(BTreeMap<(Kind, Arc<str>), HeldBack>);
 #[derive(Debug, Default)]
 struct HeldBack {
     /// With what takes their place if they have no previous version.
-    refused: BTreeMap<ResourceKey, Option<Resource>>,
+    refused: BTreeMap<ResourceKey, Option<Substitute>>,
     /// Valid changes held back until the rejected ones are corrected.
     waiting: BTreeMap<ResourceKey, ObjectChange>,
 }
@@ -33,7 +33,15 @@ pub(super) type ObjectChange = Option<(Version, Resource)>;
 pub(super) enum Arrived {
     Valid(ObjectChange),
     /// Rejected, with what takes its place if it has no previous version.
-    Refused(Option<Resource>),
+    Refused(Option<Substitute>),
+}
+
+/// What takes the place of a rejected resource.
+#[derive(Debug, Clone)]
+pub(super) struct Substitute {
+    pub(super) resource: Resource,
+    /// How the rejected one restricts access: a previous version stays only if it does so in all of these ways.
+    pub(super) restricts: Restrictions,
 }
 
 /// What is to be applied of a batch.
@@ -41,7 +49,7 @@ pub(super) enum Arrived {
 pub(super) struct Taken {
     pub(super) changes: BTreeMap<ResourceKey, ObjectChange>,
     /// What refuses the requests of resources that were held back, where that is needed.
-    pub(super) substitutes: Vec<Resource>,
+    pub(super) substitutes: Vec<Substitute>,
 }
 
 impl Objects {
@@ -85,7 +93,7 @@ impl Objects {
 }
 
 impl HeldBack {
-    fn substitutes(&self) -> impl Iterator<Item = Resource> {
+    fn substitutes(&self) -> impl Iterator<Item = Substitute> {
         let refused = self.refused.values().flatten().cloned();
         let waiting = self.waiting.values().flatten();
         refused.chain(waiting.filter_map(|(_, resource)| refusing(resource)))
@@ -93,16 +101,20 @@ impl HeldBack {
 }
 
 /// What takes the place of a valid resource that must not be applied yet.
-fn refusing(resource: &Resource) -> Option<Resource> {
+fn refusing(resource: &Resource) -> Option<Substitute> {
     match resource {
-        Resource::Policy(policy) => policy.spec.restricts_access().then(|| {
-            Resource::from(Policy {
+        Resource::Policy(policy) => policy.spec.restricts_access().then(|| Substitute {
+            resource: Resource::from(Policy {
                 key: policy.key.clone(),
                 target: policy.target.clone(),
                 spec: policy.spec.refusing_all(),
-            })
+            }),
+            restricts: policy.spec.restrictions(),
         }),
-        Resource::Route(route) => Some(route.refusing().into()),
+        Resource::Route(route) => Some(Substitute {
+            resource: route.refusing().into(),
+            restricts: Restrictions::default(),
+        }),
         _ => None,
     }
 }

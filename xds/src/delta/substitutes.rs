@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::encoded::{Encoded, Version};
-use super::objects::Taken;
+use super::objects::{Substitute, Taken};
 use super::refusal::Refusal;
 use crate::model::{
     Attachment, Attachments, Hostname, Kind, ObjectName, Policy, Precedence, Resource, ResourceKey,
-    Route, RouteKey,
+    Restrictions, Route, RouteKey,
 };
 
 /// The substitutes in effect, and what is in effect that makes others needless.
@@ -25,8 +25,8 @@ pub(super) struct Substitutes {
 pub(super) enum Effect {
     /// A rule at these listeners.
     Rule(Attachments),
-    /// A policy that restricts access.
-    Restriction(Precedence),
+    /// A policy that restricts access in these ways.
+    Restriction(Restrictions, Precedence),
 }
 
 /// The substitutes that a batch makes necessary.
@@ -44,7 +44,8 @@ impl Effect {
         match resource {
             Resource::Route(route) => Some(Self::Rule(route.attachments.clone())),
             Resource::Policy(policy) if policy.spec.restricts_access() => {
-                Some(Self::Restriction(policy.spec.precedence))
+                let restricts = policy.spec.restrictions();
+                Some(Self::Restriction(restricts, policy.spec.precedence))
             }
             _ => None,
         }
@@ -82,7 +83,7 @@ impl Substitutes {
         let mut needed = Needed::default();
         let mut rules = self.applied_rules(taken);
         for refusing in std::mem::take(&mut taken.substitutes) {
-            if let Resource::Route(route) = &refusing {
+            if let Resource::Route(route) = &refusing.resource {
                 rules.push(route.key.clone());
             }
             if let Some(substitute) = self.beside_previous(refusing, &is_held) {
@@ -115,29 +116,31 @@ impl Substitutes {
     /// What is needed of a substitute beside the previous version of the resource.
     fn beside_previous(
         &self,
-        refusing: Resource,
+        refusing: Substitute,
         is_held: impl Fn(&ResourceKey) -> bool,
     ) -> Option<Resource> {
-        let is_needed = match &refusing {
+        let is_needed = match &refusing.resource {
             Resource::Route(route) => return self.where_new(route).map(Into::into),
-            Resource::Policy(policy) => !self.restricts_like(policy),
-            _ => {
-                let key = refusing.resource_key();
+            Resource::Policy(policy) => !self.restricts_like(policy, refusing.restricts),
+            other => {
+                let key = other.resource_key();
                 !is_held(&key) || self.versions.contains_key(&key)
             }
         };
-        is_needed.then_some(refusing)
+        is_needed.then_some(refusing.resource)
     }
 
-    /// Whether the policy's previous version is a restriction that nearer policies cannot replace either, if they
-    /// could not replace the rejected one.
-    fn restricts_like(&self, rejected: &Policy) -> bool {
+    /// Whether the policy's previous version restricts access in all ways of the rejected one, and nearer policies
+    /// cannot replace it either, if they could not replace the rejected one.
+    fn restricts_like(&self, rejected: &Policy, ways: Restrictions) -> bool {
         let key = ResourceKey {
             kind: Kind::Policy,
             key: rejected.key.to_shared(),
         };
         match self.in_effect.get(&key) {
-            Some(Effect::Restriction(previous)) => *previous >= rejected.spec.precedence,
+            Some(Effect::Restriction(previous, precedence)) => {
+                ways.are_within(*previous) && *precedence >= rejected.spec.precedence
+            }
             Some(Effect::Rule(_)) | None => false,
         }
     }
@@ -150,7 +153,7 @@ impl Substitutes {
         let previous: Vec<_> = previous
             .filter_map(|(_, effect)| match effect {
                 Effect::Rule(attachments) => Some(attachments),
-                Effect::Restriction(_) => None,
+                Effect::Restriction(..) => None,
             })
             .collect();
         if previous.is_empty() {
@@ -267,8 +270,8 @@ fn consequence(kind: Kind) -> &'static str {
              handshakes are refused"
         }
         _ => {
-            "it restricts access and has no previous version there that does so with the same precedence, so \
-             requests of its target get status 503 (policy_invalid)"
+            "it restricts access and has no previous version there that does so in all of its ways with the same \
+             precedence, so requests of its target get status 503 (policy_invalid)"
         }
     }
 }

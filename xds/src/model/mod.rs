@@ -26,6 +26,7 @@ mod policy;
 mod rate_limit;
 mod resource;
 mod resources;
+mod restrictions;
 mod route;
 mod session;
 mod tls;
@@ -76,6 +77,7 @@ pub use rate_limit::{
 };
 pub use resource::{Kind, Resource};
 pub use resources::{Keyed, Resources};
+pub use restrictions::Restrictions;
 pub use route::{
     HttpRule, InvalidBackend, L4Backend, L4Rule, Order, RequestProtocol, Retry, Route,
     RouteBackend, RouteRule, RuleAtListener, Target, Timeouts,

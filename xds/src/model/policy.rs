@@ -149,17 +149,6 @@ pub struct PolicySpec {
 }
 
 impl PolicySpec {
-    /// Whether it refuses requests that would be allowed without it.
-    #[must_use]
-    pub fn restricts_access(&self) -> bool {
-        self.is_invalid
-            || self.jwt.is_some()
-            || self.authorization.is_some()
-            || self.networks.is_some()
-            || self.rate_limit.is_some()
-            || self.bounds_limits()
-    }
-
     /// Whether limits of nearer targets stay within its own.
     #[must_use]
     pub fn bounds_limits(&self) -> bool {

@@ -1,10 +1,15 @@
 //! The proxy's side: what is rejected and restricts access must not leave its target open.
 
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
 use xds::delta::{Client, Received};
 use xds::discovery::{self, Any, DeltaDiscoveryResponse};
 use xds::model::{
-    JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource, Kind, ObjectName,
-    Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, Resource,
+    AuthorizationPolicy, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
+    JwtSource, Kind, Limits, NetworkPolicy, ObjectName, Policy, PolicyKey, PolicySpec,
+    PolicyTarget, Precedence, RateLimitHeaders, RateLimitPolicy, RateLimitRule, RateLimitStatus,
+    Resource,
 };
 
 use crate::client::{held, response, whole};
@@ -37,6 +42,11 @@ fn restriction_of(target: &str, restricts: bool, precedence: Precedence) -> Reso
         target: PolicyTarget::Gateway(ObjectName::new("a", target)),
         spec: PolicySpec {
             jwt: restricts.then_some(jwt),
+            // Bounds, of which a version of a later release has some too.
+            limits: Limits {
+                http2_streams: NonZeroU32::new(100).filter(|_| precedence == Precedence::Overrides),
+                ..Limits::default()
+            },
             precedence,
             ..PolicySpec::default()
         },
@@ -202,5 +212,74 @@ fn a_rejected_restriction_refuses_every_request_if_the_previous_one_does_less() 
         assert_eq!(policies(&received), ["one"]);
         let _ = client.acknowledge(received, Vec::new());
         assert_eq!(client.substituted().count(), 0);
+    }
+}
+
+/// A policy with these of the fields that restrict access.
+fn with_fields(fields: &[&str]) -> Resource {
+    let has = |name: &str| fields.contains(&name);
+    let limits = || RateLimitPolicy {
+        rules: vec![RateLimitRule {
+            name: "all".to_owned(),
+            when: None,
+            key: Vec::new(),
+            rate: None,
+            dry_run: false,
+            max_keys: RateLimitRule::DEFAULT_KEYS,
+        }],
+        status: RateLimitStatus::TooManyRequests,
+        headers: RateLimitHeaders::Off,
+    };
+    let Resource::Policy(mut policy) = restriction("one", has("jwt")) else {
+        unreachable!("it is a policy");
+    };
+    let spec = &mut Arc::make_mut(&mut policy).spec;
+    spec.authorization = has("authorization").then(AuthorizationPolicy::deny_all);
+    spec.networks = has("networks").then_some(NetworkPolicy::ListMissing);
+    spec.rate_limit = has("rateLimit").then(limits);
+    spec.is_invalid = has("invalid");
+    Resource::Policy(policy)
+}
+
+/// What is new in the rejected version protects nothing while the previous one stands in.
+#[test]
+fn a_rejected_restriction_of_another_way_refuses_every_request() {
+    for (before, after, closes) in [
+        (
+            &["rateLimit"][..],
+            &["rateLimit", "authorization"][..],
+            true,
+        ),
+        (&["rateLimit"], &["authorization"], true),
+        (&["jwt"], &["jwt", "networks"], true),
+        (&["networks"], &["networks", "rateLimit"], true),
+        (&["authorization"], &["jwt"], true),
+        (&["jwt"], &["invalid"], true),
+        (&["jwt", "authorization"], &["authorization"], false),
+        (
+            &["networks", "rateLimit"],
+            &["rateLimit", "networks"],
+            false,
+        ),
+        (&["invalid"], &["jwt", "authorization", "rateLimit"], false),
+        // Of a refusal of all requests, connections are no part.
+        (&["invalid"], &["networks"], true),
+        (&["jwt"], &[], false),
+    ] {
+        let mut client = Client::new("pod".to_owned());
+        let previous = [with_fields(before)];
+        let received = whole(&mut client, response(Kind::Policy, "1/1/1", &previous, &[]));
+        assert_eq!(received.refused, [], "{before:?}");
+        let _ = client.acknowledge(received, Vec::new());
+        let next = [with_fields(after)];
+        let spoiled = of_a_later_version(response(Kind::Policy, "2/1/1", &next, &[]), "one");
+        let received = whole(&mut client, spoiled);
+        let refuses = policies(&received)
+            .iter()
+            .any(|it| it.starts_with("one refuses"));
+        assert_eq!(refuses, closes, "{before:?}, {after:?}");
+        let text = &received.refused[0].text;
+        let says_so = text.contains("status 503 (policy_invalid)");
+        assert_eq!(says_so, closes, "{text}");
     }
 }
