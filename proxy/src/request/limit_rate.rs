@@ -19,15 +19,29 @@ impl<'a> Exchange<'a> {
     ) -> Result<(), Failure> {
         match matched.rule.rate_limits.as_deref() {
             Some(limits) if limits.counts_at(moment) => {
-                self.count_rate(limits, matched, host, moment)
+                match self.not_counted_at_head(limits, moment) {
+                    Some(rest) => self.count_rate(&rest, matched, host, moment),
+                    None => self.count_rate(limits, matched, host, moment),
+                }
             }
             Some(_) | None => Ok(()),
         }
     }
 
+    /// The limits without the rules that have counted the request at its head; `None` if none of those counts at this
+    /// moment. None does in one configuration, but another may come while authorization servers of the listener decide.
+    fn not_counted_at_head(&self, limits: &RateLimits, moment: Moment) -> Option<RateLimits> {
+        let listener = self.record.listener?;
+        if listener.external_auth.is_empty() {
+            return None;
+        }
+        let counted = listener.head_policies.as_deref()?.rate_limits.as_ref()?;
+        limits.beyond_head(moment, counted)
+    }
+
     fn count_rate(
         &mut self,
-        limits: &'a RateLimits,
+        limits: &RateLimits,
         matched: &Matched<'a>,
         host: &str,
         moment: Moment,

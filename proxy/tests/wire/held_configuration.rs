@@ -196,6 +196,22 @@ on_both_drivers! {
         assert_eq!(asking.app.requests().len(), 1);
     }
 
+    fn a_rule_that_stops_overriding_while_a_server_decides_counts_the_request_once(driver) {
+        let limits = "rateLimit: {rules: [{name: each, key: [{clientAddress: {}}], requests: 2, per: Day}]}";
+        let asking = Asking::new(driver);
+        let mut changed = asking.answers_after(
+            asking.gateway().policy(&format!("precedence: Overrides\n  {limits}")),
+            &asking.gateway().policy(limits),
+        );
+        changed.waiting.expects(200);
+        for expected in [200, 429] {
+            client(changed.gateway.address_of(1)).gets("/").expects(expected);
+        }
+        for (result, count) in [("result=\"allowed\"", 2.0), ("result=\"limited\"", 1.0)] {
+            waits_for_sum(&changed.gateway, "gateway_rate_limit_total", &[result], count);
+        }
+    }
+
     fn a_server_that_has_decided_about_another_client_admits_nothing(driver) {
         let (trusting, refused) = ("trustedHops: 1", "external authorization failed\n");
         for (after, expected) in [("accessLog: {format: json}", Some(refused)), ("trustedHops: 2", None)] {

@@ -120,18 +120,18 @@ impl InForce {
         }
     }
 
-    /// The same, but rules of these counters do not count at the head.
-    fn without_head_rules(&self, counters: &[*const RuleCounter]) -> Self {
+    /// The same, but rules of these counters do not count.
+    fn without(&self, counters: &[*const RuleCounter]) -> Self {
         let rules = self.limit.rules.iter().zip(0_u32..);
         let kept =
             rules.filter(|(rule, _)| !counters.contains(&std::ptr::from_ref(rule.counter())));
-        let head = |head, (_, index)| head | self.head & 1_u16.wrapping_shl(index);
+        let kept = kept.fold(0, |bits, (_, index)| bits | 1_u16.wrapping_shl(index));
         Self {
             limit: Arc::clone(&self.limit),
             view: self.view,
-            head: kept.fold(0, head),
-            early: self.early,
-            late: self.late,
+            head: self.head & kept,
+            early: self.early & kept,
+            late: self.late & kept,
         }
     }
 
@@ -187,13 +187,26 @@ impl RateLimits {
     /// is none.
     #[must_use]
     pub fn at_head_beyond(&self, counted: Option<&Self>) -> Option<Self> {
-        let counted = counted.into_iter().flat_map(|it| &it.0);
-        let counted: Vec<_> = counted
-            .flat_map(|it| it.rules_at(Moment::Head))
-            .map(|rule| std::ptr::from_ref(rule.counter()))
-            .collect();
-        let all = self.0.iter().map(|it| it.without_head_rules(&counted));
+        let counted = counted.map_or_else(Vec::new, Self::counters_at_head);
+        let all = self.0.iter().map(|it| it.without(&counted));
         Self::of(all.filter(|it| it.counts_at(Moment::Head)).collect())
+    }
+
+    /// These, without the rules that others have counted at the head of a request, if some of them would count at
+    /// this moment too: they stopped overriding meanwhile.
+    #[must_use]
+    pub fn beyond_head(&self, moment: Moment, counted: &Self) -> Option<Self> {
+        let counted = counted.counters_at_head();
+        let mut rules = self.0.iter().flat_map(|it| it.rules_at(moment));
+        let is_counted = rules.any(|rule| counted.contains(&std::ptr::from_ref(rule.counter())));
+        is_counted.then(|| Self(self.0.iter().map(|it| it.without(&counted)).collect()))
+    }
+
+    fn counters_at_head(&self) -> Vec<*const RuleCounter> {
+        let rules = self.0.iter().flat_map(|it| it.rules_at(Moment::Head));
+        rules
+            .map(|rule| std::ptr::from_ref(rule.counter()))
+            .collect()
     }
 
     fn of(limits: Box<[InForce]>) -> Option<Self> {
