@@ -99,19 +99,24 @@ struct Wanted<'a> {
     places: BTreeSet<PlaceRef<'a>>,
     /// Those of listeners, which would have the requests for host names below theirs too.
     of_listeners: BTreeSet<PlaceRef<'a>>,
+    /// How many places of routes were read: thousands of routes may have the same few.
+    read: usize,
 }
 
 impl<'a> Wanted<'a> {
-    fn exceeds(&self, limit: usize) -> bool {
-        self.places.len() > limit
+    /// Whether all routes of the namespace are closed: its places are more than these, or too many of its routes have
+    /// the same ones.
+    fn exceeds(&self, room: usize, limit: usize) -> bool {
+        self.places.len() > room || self.read > limit.saturating_mul(READ)
     }
 
     /// Adds places of a route, until they are more than the limit.
     fn add(&mut self, places: impl Iterator<Item = PlaceRef<'a>>, limit: usize) {
         for place in places {
-            if self.exceeds(limit) {
+            if self.exceeds(limit, limit) {
                 return;
             }
+            self.read = self.read.saturating_add(1);
             self.places.insert(place);
         }
     }
@@ -139,7 +144,8 @@ impl Unit for ClosedHostsUnit {
         // Without routes, nothing is open.
         reader.claims.views.at(&self.0)?;
         let limit = reader.options().budgets.of(LIMIT);
-        let wanted = self.wanted(reader, usize::try_from(limit).unwrap_or(usize::MAX));
+        let room = usize::try_from(limit).unwrap_or(usize::MAX);
+        let wanted = self.wanted(reader, room);
         if wanted.is_empty() {
             return None;
         }
@@ -155,7 +161,7 @@ impl Unit for ClosedHostsUnit {
         }
         Some(ClosedHosts {
             emitted: Emitted::new(resources),
-            routes: self.closed_routes(reader, &wanted, share),
+            routes: self.closed_routes(reader, &wanted, |it| it.exceeds(share, room)),
             used: Use {
                 // At least: of a namespace with more than the limit, some are not counted.
                 used,
@@ -196,15 +202,18 @@ impl Unit for ClosedHostsUnit {
 }
 
 impl ClosedHostsUnit {
-    /// What each namespace needs. Once one has more than the limit, which is more than any share, its other routes
-    /// are not read: they are closed whatever their host names are.
+    /// What each namespace needs. Once one has more than the limit, which is more than any share, or this many of its
+    /// places were read, its other routes are not read: they are closed whatever their host names are.
     fn wanted<'a>(&self, reader: &UnitReader<'a>, limit: usize) -> BTreeMap<&'a str, Wanted<'a>> {
         let mut wanted: BTreeMap<&str, Wanted<'_>> = BTreeMap::new();
         // Thousands of routes have the same listeners.
         let mut are_carried: BTreeMap<&ListenerKey, bool> = BTreeMap::new();
         for name in reader.routes_without_closing_rule(&self.0) {
             let namespace = &*name.name.namespace;
-            if wanted.get(namespace).is_some_and(|it| it.exceeds(limit)) {
+            if wanted
+                .get(namespace)
+                .is_some_and(|it| it.exceeds(limit, limit))
+            {
                 continue;
             }
             let Some(route) = reader.route(name) else {
@@ -281,13 +290,13 @@ impl ClosedHostsUnit {
         &self,
         reader: &UnitReader<'_>,
         wanted: &BTreeMap<&str, Wanted<'_>>,
-        share: usize,
+        is_closed: impl Fn(&Wanted<'_>) -> bool,
     ) -> BTreeMap<RouteName, ClosedWith> {
         let all = reader.claims.views.at(&self.0).into_iter();
         let all = all.flat_map(ViewCost::routes);
         let closed = all.filter_map(|name| {
             let of_namespace = wanted.get(&*name.name.namespace)?;
-            let with = if of_namespace.exceeds(share) {
+            let with = if is_closed(of_namespace) {
                 ClosedWith::Namespace
             } else {
                 let candidates = self.candidates(reader.route(name)?);
@@ -370,6 +379,10 @@ impl UnitReader<'_> {
 }
 
 const LIMIT: Budget = Budget::GatewayClosedHosts;
+/// Host names at listeners that are read of the refused routes of a namespace, as a multiple of the limit: 2, some
+/// 30 ms of each run of the unit, which every change of a route at the Gateway causes. 10 000 routes that share 16 host
+/// names took a second at 64 listeners.
+const READ: usize = 2;
 /// Stands for the name of a route object, in the keys of the rules for host names: no object has such a name.
 const NAME: &str = "closed:hosts";
 /// The creation time of what closes host names, the end of the year 9999: it gives way to routes of other

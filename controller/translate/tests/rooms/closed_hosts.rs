@@ -225,6 +225,36 @@ fn no_more_host_names_are_read_than_there_can_be_room_for() {
     assert!(read < 1_000, "{read}");
 }
 
+/// Nor are the same host names of thousands of routes read again for each of them.
+#[test]
+fn host_names_that_many_refused_routes_share_are_not_read_for_each() {
+    let mut translator = translator(1_024);
+    let mut objects = vec![gateway(4)];
+    for number in 0..1_000 {
+        let hosts = (0..16).map(|index| format!("{index}.example.com"));
+        objects.push(route_at("noisy", number, hosts, "/"));
+    }
+    objects.push(route("quiet", 8, "quiet.example.com", "/"));
+    let delta = apply(&mut translator, objects);
+    let open = sent(&delta, false);
+    assert_eq!(open.keys().copied().collect::<Vec<_>>(), ["quiet/r-08/0"]);
+    assert_eq!(Refused::of(&delta).names("GatewayFull").len(), 1_000);
+    let message = message(&delta, "r-00");
+    assert!(
+        message.contains("rejects the requests of all routes of this namespace"),
+        "{message}"
+    );
+    // They need no more room than they have host names, at four listeners.
+    let of_hosts = share(&mut translator, Budget::GatewayClosedHosts);
+    assert_eq!(of_hosts, Some(64.0 / 1_024.0));
+    let batch = vec![Event::Upsert(route("quiet", 9, SHOP, "/"))];
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    assert!(sent(&delta, false).contains_key("quiet/r-09/0"));
+    // Of 33 routes, since each has 64 places.
+    let read = translator.facts_read();
+    assert!(read < 500, "{read}");
+}
+
 /// A Gateway with room for seven rules, and for one that closes a route.
 fn translator(closed_hosts: u64) -> Translator {
     Translator::new(Options {
