@@ -11,6 +11,7 @@ mod support;
 
 mod absence;
 mod certificates;
+mod closed_hosts;
 mod credentials;
 mod keys;
 mod memory;

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use translate::Options;
 use xds::delta::Encoded;
 use xds::model::{Kind, ResourceKey};
 
@@ -74,7 +75,7 @@ fn fleet(gateway: &str, port: u16) -> BTreeMap<usize, Vec<Step>> {
         yaml.write_str(&route).expect("a string takes everything");
     }
     let mut fleet: BTreeMap<usize, Vec<Step>> = BTreeMap::new();
-    for (key, encoded) in resources(&yaml, |_| {}) {
+    for (key, encoded) in resources(&yaml, &Options::machine(), |_| {}) {
         let step = match key.kind {
             Kind::Service => 0,
             Kind::Workload => 1,

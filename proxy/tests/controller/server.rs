@@ -21,6 +21,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 use tower::service_fn;
+use translate::budgets::Limits;
 use translate::files::{self, Source};
 use translate::{Options, Store};
 use xds::delta::{
@@ -196,7 +197,19 @@ impl Controller {
         ports: &[u16],
         spoil: impl Fn(&mut Encoded),
     ) {
-        let new: BTreeMap<_, _> = resources(&builder.yaml(ports), spoil);
+        self.publish_all(resources(&builder.yaml(ports), &Options::machine(), spoil));
+    }
+
+    /// Publishes exactly the translation of a gateway's YAML within these budgets.
+    pub(crate) fn publish_within(&self, builder: &GatewayBuilder, ports: &[u16], budgets: Limits) {
+        let options = Options {
+            budgets,
+            ..Options::machine()
+        };
+        self.publish_all(resources(&builder.yaml(ports), &options, |_| {}));
+    }
+
+    fn publish_all(&self, new: BTreeMap<ResourceKey, Arc<Encoded>>) {
         let mut published = self.shared.published();
         let gone = published
             .resources
@@ -296,6 +309,7 @@ fn gateway() -> ObjectName {
 
 pub(crate) fn resources(
     yaml: &str,
+    options: &Options,
     spoil: impl Fn(&mut Encoded),
 ) -> BTreeMap<ResourceKey, Arc<Encoded>> {
     let sources = [Source::from_bytes("test.yaml", yaml.as_bytes().to_vec())];
@@ -303,7 +317,7 @@ pub(crate) fn resources(
     assert!(admitted.findings.is_empty(), "{:?}", admitted.findings);
     let objects = admitted.objects.into_iter().map(|(object, _)| object);
     let store: Store = objects.collect();
-    let model = translate::translate(&store, &Options::machine()).model;
+    let model = translate::translate(&store, options).model;
     let encoded = model.resources().map(|resource| {
         let mut encoded = Encoded::new(&resource);
         spoil(&mut encoded);

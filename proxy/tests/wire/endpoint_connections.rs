@@ -1,6 +1,6 @@
 //! The connections to one endpoint are limited, over all shards; requests queue for one, for a limited time.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -339,6 +339,61 @@ on_both_drivers! {
         }
         connecting.expects(204);
         sharing.expects(204);
+    }
+
+    /// An endpoint that is gone when its connection may be opened: the request that waited fails, and the next one does
+    /// not wait for its place.
+    fn a_connection_that_is_refused_after_the_wait_leaves_its_place(driver) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let gateway = gateway(driver)
+            .shards(1)
+            .backend("origin", &[listener.local_addr().expect("bound")])
+            .rule("{retry: {attempts: 0}, backendRefs: [{@origin}]}")
+            .limits("endpointConnections: 1, connectTimeout: 1m")
+            .policy("accessLog: {sample: 1}")
+            .start();
+        let [mut before, mut waiting] = [(); 2].map(|()| gateway.client());
+        before.gets("/");
+        let (mut server, _) = listener.accept().expect("the gateway connects");
+        waiting.gets("/").expects_silence();
+        drop(listener);
+        let last = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+        server.write_all(last).expect("the gateway reads");
+        before.expects(200);
+        waiting.expects(503);
+        gateway.waits_for_access_log("reason=connect_failed");
+        gateway.client().gets("/").expects(503);
+    }
+
+    /// So it is over HTTP/2, also for a request that waited for the connection of another.
+    fn a_connection_over_http_2_that_is_refused_after_the_wait_leaves_its_place(driver) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let gateway = gateway(driver)
+            .shards(1)
+            .backend("origin", &[listener.local_addr().expect("bound")])
+            .speaks("origin", "H2C")
+            .rule("{retry: {attempts: 0}, backendRefs: [{@origin}]}")
+            .limits("endpointConnections: 1, connectTimeout: 1m")
+            .policy("accessLog: {sample: 1}")
+            .start();
+        let [mut before, mut connecting, mut sharing] = [(); 3].map(|()| gateway.client());
+        before.gets("/");
+        let mut server = Peer::server(&listener);
+        let stream = server.next_of(HEADERS).stream;
+        // It takes no more requests, and is in use until this one has its response.
+        let last = [stream.to_be_bytes(), [0; 4]].concat();
+        server.sends(frame(GOAWAY, 0, 0, &last)).sends(frame(PING, 0, 0, &[7; 8]));
+        while server.next_of(PING).flags & ACK == 0 {}
+        connecting.gets("/").expects_silence();
+        sharing.gets("/").expects_silence();
+        drop(listener);
+        server.sends(no_content(stream));
+        before.expects(204);
+        for client in [&mut connecting, &mut sharing] {
+            client.expects(503);
+        }
+        gateway.waits_for_access_log("reason=connect_failed");
+        gateway.client().gets("/").expects(503);
     }
 
     fn a_limit_of_the_backend_overrides_the_gateways(driver) {
