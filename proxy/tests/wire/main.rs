@@ -77,6 +77,7 @@ mod path_options;
 mod picker_cost;
 mod picker_responses;
 mod pipelining;
+mod policy_changes;
 mod policy_invalid;
 mod program_log;
 mod proxy_protocol;
