@@ -3,6 +3,7 @@
 import { link, match, matches, properties, raw, routeTitle, target } from "./describe.js";
 import { code, el, empty, facts, section, table, tag } from "./dom.js";
 import { listView } from "./list.js";
+import { settingsTable } from "./settings.js";
 import { policiesOf, store } from "./store.js";
 import { parts, words } from "./text.js";
 
@@ -117,7 +118,8 @@ function details(route) {
     route.timeouts && section("Timeouts", properties(route.timeouts)),
     route.retry && section("Retries", properties(route.retry)),
     route.session && section("Session persistence", properties(route.session)),
-    section("Effective policies", policies(dump, route)),
+    section("Settings, and the policies that they come from", settingsTable(dump, route)),
+    section("Policies of its targets and backends", policies(dump, route)),
     raw(route),
   ];
 }

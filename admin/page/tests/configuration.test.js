@@ -64,7 +64,7 @@ test("each rule is listed, found by a search, and explained", async (t) => {
 
   // Both policies: that of the Gateway, and that of a backend of the rule.
   for (const policy of ["house-rules", "sturdy"]) {
-    await details.getByRole("link", { name: policy }).waitFor();
+    await details.getByRole("link", { name: policy }).first().waitFor();
   }
   await details.getByRole("link", { name: "Service/shop/carts:80" }).click();
   await page.getByRole("heading", { name: "Backends", level: 1 }).waitFor();
@@ -72,6 +72,53 @@ test("each rule is listed, found by a search, and explained", async (t) => {
   await page.goBack();
   await details.getByRole("heading", { name: /rule 0/ }).waitFor();
   assert.equal(await page.getByLabel("Search rules").inputValue(), "checkout web");
+});
+
+/** Policies of the Gateway and of a route, of which the first overrides. */
+const PRECEDENCE = `---
+apiVersion: gateway-system.io/v1alpha1
+kind: TrafficPolicy
+metadata: {name: platform, namespace: shop}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: edge, sectionName: web}]
+  precedence: Overrides
+  authorization: {allow: [{when: "request.method == 'GET'"}]}
+  limits: {requestBodyBytes: 1000}
+---
+apiVersion: gateway-system.io/v1alpha1
+kind: TrafficPolicy
+metadata: {name: tenant, namespace: shop}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: moved}]
+  accessLog: {disabled: true}
+  authorization: {allow: [{when: "request.path == '/'"}]}
+  limits: {requestBodyBytes: 500}
+`;
+
+test("each setting of a rule is shown with the policy that it comes from", async (t) => {
+  const configuration = (ports) => world({ ...ports, extra: PRECEDENCE });
+  const it = await gateway(t, { ...everything, configuration });
+  const page = await visit(t, it, { hash: "#routes" });
+  await page.getByLabel("Search rules").fill("moved web");
+  await page.getByRole("link", { name: "shop/moved/0" }).click();
+  const settings = page.getByRole("region", { name: "Settings of the rule" });
+  await settings.waitFor();
+  const shown = await settings.locator("tbody tr").all();
+  const texts = await Promise.all(shown.map((row) => row.locator("th, td").allInnerTexts()));
+  const name = (policy) => policy.match(/shop\/([a-z-]+)/)[1];
+  assert.deepEqual(
+    texts.map(([field, value, effect, policy]) => [field, value, effect, name(policy)]),
+    [
+      ["access log", "", "default", "tenant"],
+      ["authorization", "", "overrides", "platform"],
+      ["authorization", "", "in addition", "tenant"],
+      ["limits.head bytes", "32768", "default", "house-rules"],
+      ["limits.request body bytes", "1000", "bound", "platform"],
+      ["limits.request body bytes", "500", "within bounds", "tenant"],
+    ],
+  );
+  await settings.getByRole("link", { name: /platform/ }).first().click();
+  await page.getByRole("heading", { name: "Policies", level: 1 }).waitFor();
 });
 
 test("a port that another process has is shown, until it is given back", async (t) => {

@@ -72,6 +72,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
     script!("pprof.js"),
     script!("profiles.js"),
     script!("routes.js"),
+    script!("settings.js"),
     script!("store.js"),
     script!("story.js"),
     script!("tasks.js"),
