@@ -54,7 +54,7 @@ impl ClaimValues {
 }
 
 /// The name of a claim. Dots separate members of objects, unless a name contains them.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct ClaimPath {
     whole: CelMapKey<'static>,
     names: Box<[CelMapKey<'static>]>,

@@ -1,10 +1,12 @@
 //! The key of a request: what distinguishes those that a rule counts separately.
 
-use std::hash::{BuildHasher as _, Hasher, RandomState};
+mod hasher;
+
 use std::net::IpAddr;
 
 use xds::model::RateLimitKey;
 
+use self::hasher::KeyHasher;
 use super::table::KeyHash;
 use crate::http::grammar::trim;
 use crate::http::known::KnownHeader;
@@ -12,7 +14,7 @@ use crate::policy::authorization::{ClaimPath, Subject};
 use crate::policy::effective_fields::EffectiveFields;
 
 /// A part of the key of a rule.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum KeyPart {
     /// The first bits of the client's address, as one of IPv6.
     ClientAddress {
@@ -57,28 +59,32 @@ impl KeyPart {
     }
 
     /// Adds the part of a request to a hash. One that is missing is as one that is empty.
-    fn hash(&self, subject: &Subject<'_>, hasher: &mut impl Hasher) {
+    fn hash(&self, subject: &Subject<'_>, hasher: &mut KeyHasher) {
         match self {
             Self::ClientAddress { v4, v6 } => {
                 let (address, mask) = match subject.client.to_canonical() {
                     IpAddr::V4(address) => (address.to_ipv6_mapped(), v4),
                     IpAddr::V6(address) => (address, v6),
                 };
-                // All have the same length, so that nothing has to tell where it ends.
-                return hasher.write_u128(address.to_bits() & mask);
+                hasher.address(address.to_bits() & mask);
             }
             Self::Header(name) => hash_lines(subject.fields, name, hasher),
             Self::Claim(path) => {
+                let mut is_there = false;
                 if let Some(claims) = subject.claims {
-                    claims.with_text(path, |text| hash_text(text, hasher));
+                    claims.with_text(path, |text| {
+                        hasher.text(text);
+                        is_there = true;
+                    });
+                }
+                if !is_there {
+                    hasher.text(b"");
                 }
             }
-            Self::Cookie(name) => hash_text(cookie(subject.fields, name), hasher),
-            Self::Host => hash_text(subject.host.as_bytes(), hasher),
-            Self::Path => hash_text(subject.path.as_bytes(), hasher),
+            Self::Cookie(name) => hasher.text(cookie(subject.fields, name)),
+            Self::Host => hasher.text(subject.host.as_bytes()),
+            Self::Path => hasher.text(subject.path.as_bytes()),
         }
-        // Ends the part: what one part begins with is not what another ends with.
-        hasher.write_u8(0xff);
     }
 
     pub(super) fn is_client_address(&self) -> bool {
@@ -99,35 +105,27 @@ impl KeyPart {
 }
 
 /// The hash of a request's key.
-pub(super) fn hash(parts: &[KeyPart], subject: &Subject<'_>, seed: &RandomState) -> KeyHash {
-    let mut hasher = seed.build_hasher();
+pub(super) fn hash(parts: &[KeyPart], subject: &Subject<'_>) -> KeyHash {
+    let mut hasher = KeyHasher::new();
     for part in parts {
         part.hash(subject, &mut hasher);
     }
     KeyHash(hasher.finish())
 }
 
-fn hash_text(text: &[u8], hasher: &mut impl Hasher) {
-    hasher.write(text);
-    hasher.write_usize(text.len());
-}
-
 /// Several lines count as one, joined by commas (RFC 9110 section 5.3).
-fn hash_lines(fields: EffectiveFields<'_>, name: &str, hasher: &mut impl Hasher) {
-    let mut length = 0_usize;
-    let mut lines = 0_u8;
-    for (own, value) in fields.lines(|_| true) {
-        if own.eq_ignore_ascii_case(name.as_bytes()) {
-            if lines > 0 {
-                hasher.write(b", ");
-                length = length.saturating_add(2);
-            }
-            lines = lines.saturating_add(1);
-            hasher.write(value);
-            length = length.saturating_add(value.len());
+fn hash_lines(fields: EffectiveFields<'_>, name: &str, hasher: &mut KeyHasher) {
+    let named = |own: &[u8]| own.eq_ignore_ascii_case(name.as_bytes());
+    let lines = fields.lines(|_| true);
+    let mut lines = lines.filter_map(|(own, value)| named(own).then_some(value));
+    let first = lines.next().unwrap_or_default();
+    match lines.next() {
+        None => hasher.text(first),
+        Some(second) => {
+            let all: Vec<&[u8]> = [first, second].into_iter().chain(lines).collect();
+            hasher.text(&all.join(&b", "[..]));
         }
     }
-    hasher.write_usize(length);
 }
 
 /// The first cookie of this name.

@@ -28,7 +28,8 @@ pub use rule::RateRule;
 pub use state::{RuleCounter, RuleCounts, RuleState, SharedCounts, no_counts, since_start};
 pub use table::{Exhausted, KeyHash, Table, Taken};
 
-use self::state::Reading;
+use self::key::KeyPart;
+use self::state::{Looked, Reading};
 
 /// The compiled rate limits of a target.
 #[derive(Debug)]
@@ -241,6 +242,7 @@ impl RateLimits {
             ..Counted::default()
         };
         let mut checks = Checks::default();
+        let mut last: Option<(PolicyView, &[KeyPart], KeyHash)> = None;
         for policy in &self.0 {
             let subject = subject(policy.view);
             let attributes = OnceCell::new();
@@ -260,11 +262,16 @@ impl RateLimits {
                         format!("applies, since its condition cannot be evaluated: {why}")
                     }),
                 }
+                // Several rules of a policy mostly have the same key, with a rate for each period.
+                let same = last.filter(|(view, key, _)| *view == policy.view && *key == rule.key());
+                let key = same.map_or_else(|| rule.hash(&subject), |(_, _, hash)| hash);
+                last = Some((policy.view, rule.key(), key));
                 checks.push(Check {
                     limit: &policy.limit,
                     rule,
                     state: rule.state(),
-                    key: rule.hash(&subject),
+                    key,
+                    looked: None,
                     result: None,
                 });
             }
@@ -281,6 +288,8 @@ struct Check<'a> {
     /// `None` if a newer configuration does not have the rule: it counts nothing.
     state: Reading,
     key: KeyHash,
+    /// What it has found, if it would allow the request.
+    looked: Option<Looked>,
     /// What it says, once it was asked.
     result: Option<Result<Taken, Exhausted>>,
 }
@@ -319,21 +328,27 @@ impl Check<'_> {
     /// Looks whether the request would be allowed.
     fn look(&mut self, since: Duration) {
         if let Some(state) = self.state.as_deref() {
-            self.result = state.check(self.key, since).err().map(Err);
+            match state.look(self.key, since) {
+                Ok(looked) => self.looked = Some(looked),
+                Err(exhausted) => self.result = Some(Err(exhausted)),
+            }
         }
     }
 
-    fn take(&mut self, since: Duration) {
-        if let Some(state) = self.state.as_deref() {
-            self.result = Some(state.take(self.key, since));
+    /// Counts the request, if it would be allowed.
+    fn take(&mut self) {
+        if let (Some(state), Some(looked)) = (self.state.as_deref(), self.looked) {
+            self.result = Some(state.take(self.key, looked));
         }
     }
 
-    fn give_back(&mut self, since: Duration) {
-        if let (Some(state), Some(Ok(_))) =
-            (self.state.as_deref(), self.result.take_if(|it| it.is_ok()))
-        {
-            state.give_back(self.key, since);
+    fn give_back(&mut self) {
+        if let (Some(state), Some(looked), Some(Ok(_))) = (
+            self.state.as_deref(),
+            self.looked,
+            self.result.take_if(|it| it.is_ok()),
+        ) {
+            state.give_back(self.key, looked);
         }
     }
 }
@@ -345,22 +360,18 @@ fn decide<'a>(
     (since, shard): (Duration, usize),
     counted: &mut Counted<'a>,
 ) {
-    if checks.len() > 1 {
-        for check in &mut *checks {
-            check.look(since);
-        }
+    for check in &mut *checks {
+        check.look(since);
     }
     if !checks.iter().any(Check::refuses) {
         for at in 0..checks.len() {
             let (before, rest) = checks.split_at_mut(at);
-            let Some(check) = rest.first_mut().filter(|it| it.result.is_none()) else {
+            let Some(check) = rest.first_mut() else {
                 continue;
             };
-            check.take(since);
+            check.take();
             if check.refuses() {
-                for earlier in before {
-                    earlier.give_back(since);
-                }
+                before.iter_mut().for_each(Check::give_back);
                 break;
             }
         }

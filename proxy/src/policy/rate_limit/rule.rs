@@ -117,7 +117,12 @@ impl RateRule {
         }
     }
 
+    /// The parts of its key.
+    pub(super) fn key(&self) -> &[KeyPart] {
+        &self.key
+    }
+
     pub(super) fn hash(&self, subject: &Subject<'_>) -> KeyHash {
-        hash(&self.key, subject, &self.counter.seed)
+        hash(&self.key, subject)
     }
 }

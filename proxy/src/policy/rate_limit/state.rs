@@ -3,7 +3,6 @@
 //! Requests and snapshots hold [`RuleCounter`]s, which are small. The tables are in [`RuleState`]s, which only
 //! the configuration owns: a tunnel that outlives a policy keeps none of them.
 
-use std::hash::RandomState;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
@@ -12,14 +11,13 @@ use arc_swap::{ArcSwapOption, Guard};
 
 use super::headers::Balance;
 use super::pace::Pace;
-use super::table::{Exhausted, KeyHash, Table, Taken};
+use super::table::{Exhausted, KeyHash, Place, Table, Taken};
 
 /// A rule of a policy at a target, and what it has counted.
 #[derive(Debug)]
 pub struct RuleCounter {
     policy: Box<str>,
     name: Box<str>,
-    pub(super) seed: RandomState,
     counts: SharedCounts,
     /// `None` if the rule is not in force.
     state: ArcSwapOption<RuleState>,
@@ -32,6 +30,13 @@ pub struct RuleState {
     pace: Option<Pace>,
     keys: u32,
     table: Table,
+}
+
+/// What was found for a request that would be allowed, and the time then.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Looked {
+    found: Option<Place>,
+    now: u64,
 }
 
 /// A state for the duration of one request's counting, during which nothing is awaited.
@@ -63,7 +68,6 @@ impl RuleCounter {
         Self {
             policy: policy.into(),
             name: name.into(),
-            seed: RandomState::new(),
             counts,
             state: ArcSwapOption::empty(),
         }
@@ -144,25 +148,31 @@ impl RuleState {
         }
     }
 
-    /// Whether a request would be allowed.
-    pub(super) fn check(&self, key: KeyHash, since: Duration) -> Result<(), Exhausted> {
+    /// Looks whether a request would be allowed.
+    pub(super) fn look(&self, key: KeyHash, since: Duration) -> Result<Looked, Exhausted> {
         let Some(pace) = &self.pace else {
             return Err(Exhausted { wait: 0 });
         };
-        let debt = self.table.debt(key, pace, pace.at(since));
-        pace.step(debt).map(drop).map_err(|wait| Exhausted { wait })
+        let now = pace.at(since);
+        let found = self.table.find(key, (pace, now));
+        let owed = found.map_or(0, Place::owed);
+        match pace.step(owed) {
+            Ok(_) => Ok(Looked { found, now }),
+            Err(wait) => Err(Exhausted { wait }),
+        }
     }
 
-    pub(super) fn take(&self, key: KeyHash, since: Duration) -> Result<Taken, Exhausted> {
+    /// Counts a request in the place that was found when it was looked for.
+    pub(super) fn take(&self, key: KeyHash, looked: Looked) -> Result<Taken, Exhausted> {
         match &self.pace {
-            Some(pace) => self.table.take(key, pace, pace.at(since)),
+            Some(pace) => self.table.take((key, looked.found), pace, looked.now),
             None => Err(Exhausted { wait: 0 }),
         }
     }
 
-    pub(super) fn give_back(&self, key: KeyHash, since: Duration) {
+    pub(super) fn give_back(&self, key: KeyHash, looked: Looked) {
         if let Some(pace) = &self.pace {
-            self.table.give_back(key, pace, pace.at(since));
+            self.table.give_back(key, pace, looked.now);
         }
     }
 

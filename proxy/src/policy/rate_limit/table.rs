@@ -45,12 +45,16 @@ pub struct Exhausted {
     pub wait: u64,
 }
 
-/// A place in a set, and the word that was read there.
-#[derive(Clone, Copy)]
-struct Place<'t> {
-    word: &'t AtomicU64,
+/// The place of a key, or the one that it may have, and what was read there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// Its number, over all sets.
+    at: usize,
     seen: u64,
+    /// What the key owes that is there.
     debt: u64,
+    /// Whether that is the key.
+    is_own: bool,
 }
 
 impl KeyHash {
@@ -111,30 +115,29 @@ impl Table {
 
     /// What a key owes.
     pub(super) fn debt(&self, key: KeyHash, pace: &Pace, now: u64) -> u64 {
-        let words = self.sets_of(key).into_iter().flatten();
-        let mut words = words.map(|word| word.load(Ordering::Relaxed));
-        let own = words.find(|seen| seen >> TIME_BITS == key.tag());
-        own.map_or(0, |seen| pace.debt(seen & TIMES, now))
+        self.find(key, (pace, now)).map_or(0, Place::owed)
     }
 
-    /// Counts a request.
+    /// Counts a request of a key in the place that was found for it.
     ///
     /// # Errors
     /// There are too many of this key.
-    pub(super) fn take(&self, key: KeyHash, pace: &Pace, now: u64) -> Result<Taken, Exhausted> {
+    pub(super) fn take(
+        &self,
+        (key, found): (KeyHash, Option<Place>),
+        pace: &Pace,
+        now: u64,
+    ) -> Result<Taken, Exhausted> {
+        let mut found = found;
         for _ in 0..RACES {
-            let (place, is_own) = match self.find(key, pace, now) {
-                Some(Found::Own(place)) => (place, true),
-                Some(Found::Other(place)) => (place, false),
-                // There are no empty sets.
-                None => break,
-            };
-            let owed = if is_own { place.debt } else { 0 };
-            let debt = pace.step(owed).map_err(|wait| Exhausted { wait })?;
-            if place.replace(key, debt, now) {
-                let replaced = !is_own && place.debt > 0;
+            // There are no empty sets.
+            let Some(place) = found else { break };
+            let debt = pace.step(place.owed()).map_err(|wait| Exhausted { wait })?;
+            if self.replace(place, key, Pace::arrival(debt, now)) {
+                let replaced = !place.is_own && place.debt > 0;
                 return Ok(Taken { debt, replaced });
             }
+            found = self.find(key, (pace, now));
         }
         Err(Exhausted {
             wait: pace.one_step(),
@@ -144,112 +147,137 @@ impl Table {
     /// Takes a counted request back, unless its key was forgotten since.
     pub(super) fn give_back(&self, key: KeyHash, pace: &Pace, now: u64) {
         for _ in 0..RACES {
-            let Some(Found::Own(place)) = self.find(key, pace, now) else {
+            let Some(place) = self.find(key, (pace, now)).filter(|it| it.is_own) else {
                 return;
             };
             let debt = pace.step_back(place.debt);
-            if place.replace(key, debt, now) {
+            if self.replace(place, key, Pace::arrival(debt, now)) {
                 return;
             }
         }
     }
 
-    /// The sets of a key. The second one follows from the first one and the tag, so that the sets of a key in a
-    /// table of another size have the same order.
-    fn sets_of(&self, key: KeyHash) -> [&[AtomicU64]; 2] {
-        let at = |index: u64| {
-            let mask = self.sets.len().saturating_sub(1);
-            let index = usize::try_from(index & TIMES).unwrap_or_default() & mask;
-            self.sets.get(index).map_or(&[][..], CacheLine::words)
-        };
+    /// The sets of a key, by number. The second one follows from the first one and the tag, so that the sets of a key
+    /// in a table of another size have the same order.
+    fn sets_of(&self, key: KeyHash) -> [usize; 2] {
+        let mask = self.sets.len().saturating_sub(1);
+        let at = |index: u64| usize::try_from(index & TIMES).unwrap_or_default() & mask;
         // Its low bits are as good as those of a hash: 2^64 divided by the golden ratio (Knuth).
         let spread = key.tag().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> TAG_BITS;
         [at(key.0), at(key.0 ^ spread)]
     }
 
+    fn words(&self, set: usize) -> &[AtomicU64] {
+        self.sets.get(set).map_or(&[][..], CacheLine::words)
+    }
+
     /// The place of a key, or the one that it may have.
-    fn find(&self, key: KeyHash, pace: &Pace, now: u64) -> Option<Found<'_>> {
+    pub(super) fn find(&self, key: KeyHash, (pace, now): (&Pace, u64)) -> Option<Place> {
         let [first, second] = self.sets_of(key);
-        let first = match search(first, key, (pace, now)) {
-            Ok(own) => return Some(Found::Own(own)),
-            Err(first) => first,
+        let tag = key.tag();
+        // Most keys are known, and their debts are all that has to be computed.
+        let own = |set: usize| {
+            let words = self.words(set).iter().enumerate();
+            let mut seen = words.map(|(way, word)| (way, word.load(Ordering::Relaxed)));
+            let (way, seen) = seen.find(|(_, seen)| seen >> TIME_BITS == tag)?;
+            Some(place((set, way), seen, tag, (pace, now)))
         };
-        match search(second, key, (pace, now)) {
-            Ok(own) => Some(Found::Own(own)),
-            Err(second) => first.or_second(second).map(Found::Other),
+        if let Some(own) = own(first).or_else(|| own(second)) {
+            return Some(own);
         }
+        self.room(first, second, tag, (pace, now))
+    }
+
+    /// The place that a new key may have: in the second set if that has more room and the first is almost full, so
+    /// that hardly any set is ever full of keys that are being refused.
+    fn room(
+        &self,
+        first: usize,
+        second: usize,
+        tag: u64,
+        (pace, now): (&Pace, u64),
+    ) -> Option<Place> {
+        let own = search((first, self.words(first)), tag, (pace, now));
+        let least = own.least?;
+        if least.is_own || own.free > SPARE {
+            return Some(least);
+        }
+        let other = search((second, self.words(second)), tag, (pace, now));
+        let Some(in_other) = other.least else {
+            return Some(least);
+        };
+        let is_better = if in_other.is_own {
+            true
+        } else if least.debt == 0 && in_other.debt == 0 {
+            other.free > own.free
+        } else {
+            in_other.debt < least.debt
+        };
+        Some(if is_better { in_other } else { least })
+    }
+
+    /// Puts a key with the time of its next request into a place. `false` if that has changed meanwhile.
+    fn replace(&self, place: Place, key: KeyHash, arrival: u64) -> bool {
+        let (set, way) = (place.at >> WAYS.ilog2(), place.at & WAYS.wrapping_sub(1));
+        let Some(word) = self.words(set).get(way) else {
+            return false;
+        };
+        let new = (key.tag() << TIME_BITS) | arrival;
+        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+        word.compare_exchange(place.seen, new, success, failure)
+            .is_ok()
     }
 }
 
-/// The places of a set that a new key may have.
-#[derive(Clone, Copy)]
-struct Candidates<'t> {
-    /// That of the key with the least debt.
-    least: Option<Place<'t>>,
-    /// Places of keys without a debt.
+impl Place {
+    /// What the key owes that looked for it.
+    pub(super) fn owed(self) -> u64 {
+        if self.is_own { self.debt } else { 0 }
+    }
+}
+
+/// What was found in a set.
+struct Candidates {
+    /// The place of the key, which another shard has put there meanwhile, or that of the key with the least debt.
+    least: Option<Place>,
+    /// Places of keys without a debt: all of them, or one more than [`SPARE`].
     free: usize,
 }
 
-impl<'t> Candidates<'t> {
-    /// The place for a new key: in the second set if that has more room and the first is almost full, so that hardly
-    /// any set is ever full of keys that are being refused.
-    fn or_second(self, second: Self) -> Option<Place<'t>> {
-        let (Some(own), Some(other)) = (self.least, second.least) else {
-            return self.least;
-        };
-        let is_better = if own.debt == 0 && other.debt == 0 {
-            self.free <= SPARE && second.free > self.free
-        } else {
-            other.debt < own.debt
-        };
-        Some(if is_better { other } else { own })
-    }
-}
-
-/// The place of a key in a set; or those that it may have.
-fn search<'t>(
-    set: &'t [AtomicU64],
-    key: KeyHash,
-    (pace, now): (&Pace, u64),
-) -> Result<Place<'t>, Candidates<'t>> {
-    let tag = key.tag();
-    let (mut least, mut free): (Option<Place<'_>>, usize) = (None, 0);
-    for word in set {
-        let seen = word.load(Ordering::Relaxed);
-        let debt = match seen {
-            0 => 0,
-            _ => pace.debt(seen & TIMES, now),
-        };
-        let place = Place { word, seen, debt };
-        if seen >> TIME_BITS == tag {
-            return Ok(place);
+/// Looks for the place that a new key of this tag may have in a set.
+fn search((set, words): (usize, &[AtomicU64]), tag: u64, (pace, now): (&Pace, u64)) -> Candidates {
+    let (mut least, mut free): (Option<Place>, usize) = (None, 0);
+    for (way, word) in words.iter().enumerate() {
+        let found = place((set, way), word.load(Ordering::Relaxed), tag, (pace, now));
+        if found.is_own {
+            let least = Some(found);
+            return Candidates { least, free };
         }
-        free = usize::from(debt == 0).saturating_add(free);
         // Places are filled from the front, so of equal ones the older is before the other.
-        let is_less = least.is_none_or(|least| debt < least.debt || debt == least.debt && debt > 0);
+        let is_less = least.is_none_or(|least| {
+            found.debt < least.debt || found.debt == least.debt && found.debt > 0
+        });
         if is_less {
-            least = Some(place);
+            least = Some(found);
+        }
+        free = usize::from(found.debt == 0).saturating_add(free);
+        if free > SPARE {
+            break;
         }
     }
-    Err(Candidates { least, free })
+    Candidates { least, free }
 }
 
-/// Where a key is, or may be.
-enum Found<'t> {
-    Own(Place<'t>),
-    /// In the place of another.
-    Other(Place<'t>),
-}
-
-impl Place<'_> {
-    /// Puts a key here. `false` if the place has changed meanwhile.
-    fn replace(self, key: KeyHash, debt: u64, now: u64) -> bool {
-        let word = (key.tag() << TIME_BITS) | Pace::arrival(debt, now);
-        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-        let exchanged = self
-            .word
-            .compare_exchange(self.seen, word, success, failure);
-        exchanged.is_ok()
+fn place((set, way): (usize, usize), seen: u64, tag: u64, (pace, now): (&Pace, u64)) -> Place {
+    let debt = match seen {
+        0 => 0,
+        _ => pace.debt(seen & TIMES, now),
+    };
+    Place {
+        at: (set << WAYS.ilog2()) | way,
+        seen,
+        debt,
+        is_own: seen >> TIME_BITS == tag,
     }
 }
 

@@ -1,4 +1,3 @@
-use std::hash::RandomState;
 use std::net::IpAddr;
 
 use http::HeaderName;
@@ -23,9 +22,8 @@ const NOTHING: Request = Request {
     claims: Value::Null,
 };
 
-/// Hashes requests with one seed.
+/// The hashes of requests.
 fn hashes(parts: &[RateLimitKey], requests: &[Request]) -> Vec<KeyHash> {
-    let seed = RandomState::new();
     let parts: Vec<_> = parts.iter().map(KeyPart::compile).collect();
     let hashed = requests.iter().map(|request| {
         let head = fields(request.lines);
@@ -39,7 +37,7 @@ fn hashes(parts: &[RateLimitKey], requests: &[Request]) -> Vec<KeyHash> {
             client,
             claims: claims.as_ref(),
         };
-        hash(&parts, &subject, &seed)
+        hash(&parts, &subject)
     });
     hashed.collect()
 }

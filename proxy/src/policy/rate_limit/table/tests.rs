@@ -4,7 +4,12 @@ use std::time::{Duration, Instant};
 
 use xds::model::{Rate, RatePeriod};
 
-use super::{Exhausted, KeyHash, Pace, Table};
+use super::{Exhausted, KeyHash, Pace, Table, Taken};
+
+/// Looks for the place of a key, and counts a request there.
+fn take(table: &Table, key: KeyHash, pace: &Pace, now: u64) -> Result<Taken, Exhausted> {
+    table.take((key, table.find(key, (pace, now))), pace, now)
+}
 
 fn pace(requests: u32, per: RatePeriod, burst: u32) -> Pace {
     let number = |it| NonZeroU32::new(it).expect("not 0");
@@ -21,7 +26,7 @@ fn key(number: u64) -> KeyHash {
 
 /// Requests of a key that are allowed at a time, of so many.
 fn allowed(table: &Table, pace: &Pace, number: u64, at: Duration, requests: u32) -> u32 {
-    let taken = (0..requests).map(|_| table.take(key(number), pace, pace.at(at)));
+    let taken = (0..requests).map(|_| take(table, key(number), pace, pace.at(at)));
     u32::try_from(taken.flatten().count()).expect("few")
 }
 
@@ -33,7 +38,7 @@ fn a_burst_is_allowed_at_once_and_then_the_rate() {
     let (table, pace) = (Table::new(1024), pace(10, RatePeriod::Second, 25));
     let at = Duration::from_millis;
     assert_eq!(allowed(&table, &pace, 1, at(0), 100), 25);
-    let Exhausted { wait } = table.take(key(1), &pace, 0).expect_err("it is spent");
+    let Exhausted { wait } = take(&table, key(1), &pace, 0).expect_err("it is spent");
     let wait = pace.time(wait);
     assert!(
         wait > at(99) && wait <= Duration::from_micros(100_001),
@@ -108,7 +113,7 @@ fn two_threads_count_many_keys_exactly() {
                     // 50 ms, half of a request.
                     let at = Duration::from_millis(50 * round);
                     for (number, passed) in (0..KEYS).zip(&passed) {
-                        if table.take(key(number), &pace, pace.at(at)).is_ok() {
+                        if take(&table, key(number), &pace, pace.at(at)).is_ok() {
                             passed.fetch_add(1, Ordering::Relaxed);
                         }
                     }
@@ -152,7 +157,7 @@ fn flood(table: u32, limited: u64, keys: u64) {
     for number in 0..keys {
         // A second in all, in which no limited key is allowed a request.
         let at = HOUR + Duration::from_nanos(1_000_000_000 * number / keys);
-        match table.take(key(number + 1_000_000), &pace, pace.at(at)) {
+        match take(&table, key(number + 1_000_000), &pace, pace.at(at)) {
             Ok(taken) => replaced += u64::from(taken.replaced),
             Err(_) => mistaken += 1,
         }
@@ -194,7 +199,7 @@ fn a_key_without_a_place_in_its_first_set_has_one_in_the_second() {
         .sum();
     assert_eq!(u64::from(passed), 2 * KEYS);
     for number in 0..4 * KEYS {
-        let new = table.take(key(number + 1_000_000), &pace, pace.at(HOUR));
+        let new = take(&table, key(number + 1_000_000), &pace, pace.at(HOUR));
         assert!(new.is_ok(), "{number}");
     }
     let freed: u32 = (0..KEYS)
@@ -244,9 +249,7 @@ fn no_age_of_a_key_is_mistaken_for_a_debt() {
 fn of_equal_keys_the_older_stays() {
     let (table, pace) = (Table::new(8), pace(1, RatePeriod::Hour, 3));
     for number in 0..9 {
-        let taken = table
-            .take(key(number), &pace, pace.at(HOUR))
-            .expect("it passes");
+        let taken = take(&table, key(number), &pace, pace.at(HOUR)).expect("it passes");
         assert_eq!(taken.replaced, number == 8);
     }
     let owes = |number| table.debt(key(number), &pace, pace.at(HOUR)) > 0;
