@@ -32,7 +32,7 @@ use crate::home::Home;
 use crate::process::print_line;
 use control_plane::{
     access, bad_input, crowds, external_auth, features, hostile, idp, inference, kinds, life,
-    live_traffic, long, permissions, tenancy, x_backends,
+    live_traffic, long, permissions, precedence, tenancy, x_backends,
 };
 use runner::{Runner, TestCluster};
 use scope::{Images, Scope};
@@ -161,6 +161,7 @@ const LONG_TESTS: &[Test] = tests! {
     Controller crowds::a_full_gateway_says_so_and_its_proxies_reconnect,
     Controller crowds::a_thousand_misspelt_gateways_delay_no_other,
     Controller crowds::a_thousand_invalid_policies_delay_no_gateway,
+    Controller precedence::no_policy_of_a_tenant_admits_what_an_overriding_one_refuses,
     Controller hostile::a_quiet_tenant_does_not_notice_a_hostile_one,
     Controller hostile::a_quiet_tenant_does_not_notice_a_hostile_one_for_half_an_hour,
     Controller long::ten_thousand_broken_routes_do_not_delay_other_gateways,

@@ -5,7 +5,7 @@
 //! The tests are grouped by subject: `life` and `kinds` (what becomes of each kind of object that
 //! changes or goes), `features`, `external_auth` and `x_backends` (what users use and no
 //! conformance suite tests), `live_traffic` (what clients notice of failures and changes),
-//! `access` (who may come in), `tenancy` (proxies with a false identity), `hostile` (a tenant that does its worst), `permissions` (of the
+//! `access` (who may come in), `precedence` (what tenants cannot lift of it), `tenancy` (proxies with a false identity), `hostile` (a tenant that does its worst), `permissions` (of the
 //! controller), `bad_input`, `crowds` (a thousand mistakes), `idp` (users of an identity provider); `long` are those that take minutes.
 
 pub(super) mod access;
@@ -22,7 +22,9 @@ pub(super) mod life;
 pub(super) mod live_traffic;
 pub(super) mod long;
 pub(super) mod permissions;
+pub(super) mod precedence;
 mod proxy;
+mod random;
 pub(super) mod tenancy;
 pub(super) mod x_backends;
 

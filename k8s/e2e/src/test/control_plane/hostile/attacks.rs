@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::random::Random;
+use crate::test::control_plane::random::Random;
 use crate::test::tls;
 
 /// One kind of attack.

@@ -12,7 +12,6 @@
 mod attacks;
 mod neutral;
 mod quiet;
-mod random;
 mod schema;
 mod sockets;
 mod tenant;

@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use serde_json::{Map, Value, json};
 
-use super::random::Random;
+use crate::test::control_plane::random::Random;
 use crate::test::scope::Scope;
 
 /// Deepest nesting of generated values: what no schema describes could go on forever.

@@ -15,8 +15,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::attacks::ATTACKS;
 use super::neutral;
-use super::random::Random;
 use super::schema::Schema;
+use crate::test::control_plane::random::Random;
 use crate::test::scope::Scope;
 
 /// Interval of writes: 20 a second.
