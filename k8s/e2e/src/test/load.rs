@@ -1,4 +1,5 @@
-//! Clients that send one request after the other until they are stopped, and count the results.
+//! Clients that send one request after the other, as fast as they are answered or at a fixed rate, until they are
+//! stopped, and count the results.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -42,10 +43,16 @@ pub(super) struct Counts {
 impl Load {
     /// Must be called within a `LocalSet`.
     pub(super) fn start(address: SocketAddr, clients: usize) -> Self {
+        Self::paced(address, clients, Duration::ZERO)
+    }
+
+    /// The same, but each client begins a request once in each interval at most: clients that send as fast as they
+    /// are answered take all processors, and leave little to measure.
+    pub(super) fn paced(address: SocketAddr, clients: usize, each: Duration) -> Self {
         let state = Rc::new(State::default());
         let mut set = JoinSet::new();
         for _ in 0..clients {
-            set.spawn_local(run_client(address, Rc::clone(&state)));
+            set.spawn_local(run_client(address, each, Rc::clone(&state)));
         }
         Self {
             clients: set,
@@ -77,27 +84,29 @@ impl Load {
     }
 }
 
-async fn run_client(address: SocketAddr, state: Rc<State>) {
+async fn run_client(address: SocketAddr, each: Duration, state: Rc<State>) {
     while !state.stopping.get() {
-        let served = tokio::time::timeout(TIMEOUT, send_on_one_connection(address, &state)).await;
-        let error = match served {
-            Ok(Ok(())) => continue,
-            Ok(Err(error)) => format!("{error:#}"),
-            Err(_) => "no answer in time".to_owned(),
+        let Err(error) = send_on_one_connection(address, each, &state).await else {
+            continue;
         };
+        let error = format!("{error:#}");
         state.failed.borrow_mut().push(error);
         // Limits the rate of failures.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-async fn send_on_one_connection(address: SocketAddr, state: &State) -> Result<()> {
-    let stream = TcpStream::connect(address)
-        .await
-        .context("cannot connect")?;
-    let mut connection = Connection::over(Box::new(stream)).await?;
+async fn send_on_one_connection(address: SocketAddr, each: Duration, state: &State) -> Result<()> {
+    let connecting = async {
+        let stream = TcpStream::connect(address)
+            .await
+            .context("cannot connect")?;
+        Connection::over(Box::new(stream)).await
+    };
+    let mut connection = in_time(connecting).await?;
     for _ in 0..REQUESTS {
-        let answer = connection.get("shop.example.com", "/").await?;
+        let next = Instant::now() + each;
+        let answer = in_time(connection.get("shop.example.com", "/")).await?;
         ensure!(
             answer.status == StatusCode::OK,
             "{} {}",
@@ -108,6 +117,13 @@ async fn send_on_one_connection(address: SocketAddr, state: &State) -> Result<()
         if answer.closes() || state.stopping.get() {
             break;
         }
+        tokio::time::sleep_until(next.into()).await;
     }
     Ok(())
+}
+
+/// Of a step of a client.
+async fn in_time<T>(step: impl Future<Output = Result<T>>) -> Result<T> {
+    let outcome = tokio::time::timeout(TIMEOUT, step).await;
+    outcome.context("no answer in time")?
 }

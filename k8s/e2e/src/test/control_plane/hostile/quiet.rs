@@ -14,7 +14,7 @@ use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams, WatchEvent, WatchParams};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use super::tenant::conditions;
 use crate::test::control_plane::edge_gateway::{EdgeGateway, HOST, address, until};
@@ -33,6 +33,9 @@ const CONTROLLER_PORTS: [u16; 2] = [9_093, 9_092];
 
 /// Between two requests that look whether a change serves: the precision of the measurement.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// Between two changes: the same load in all parts of a run.
+const CHANGE: Duration = Duration::from_millis(60);
 
 /// A change that takes longer than this failed.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -67,18 +70,8 @@ impl<'a> Quiet<'a> {
         }
         scope.apply(&objects).await?;
         EdgeGateway::open_with(scope, shared("edge"), 2).await?;
-        let mut moved = route("HTTPRoute", 80, "moved");
-        moved["spec"]["rules"] = json!([{
-            "matches": [{"path": {"value": "/0"}}],
-            "filters": [{"type": "RequestRedirect", "requestRedirect": {"hostname": "moved"}}],
-        }]);
-        let mut everything = route("HTTPRoute", 80, "echo");
-        for route in [&mut moved, &mut everything] {
-            route["spec"]["hostnames"] = json!([HOST]);
-            route["spec"]["parentRefs"] = json!([{"name": "edge", "sectionName": "port-80"},
-                                                 {"name": "epoll", "sectionName": "port-80"}]);
-        }
-        scope.apply(&[moved, everything]).await?;
+        let everything = at_both(route("HTTPRoute", 80, "echo"));
+        scope.apply(&[moved("/0"), everything]).await?;
         let sites = [
             address(scope, "edge", 80).await?,
             address(scope, "epoll", 80).await?,
@@ -98,7 +91,10 @@ impl<'a> Quiet<'a> {
     pub(super) async fn changes(&self, is_wanted: impl Fn(usize) -> bool) -> Result<Changes> {
         let routes = self.scope.objects("HTTPRoute")?;
         let mut took = Vec::new();
+        let mut ticks = interval(CHANGE);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while is_wanted(took.len()) {
+            ticks.tick().await;
             let path = format!("/moved-{}", took.len());
             let changed = change_path(&routes, &path).await?;
             for site in self.sites {
@@ -202,8 +198,26 @@ async fn change_path(routes: &Api<DynamicObject>, path: &str) -> Result<Instant>
 /// The field of a route that is changed.
 const PATH: &str = "/spec/rules/0/matches/0/path/value";
 
+/// The route that is changed: it redirects this path.
+pub(super) fn moved(path: &str) -> Value {
+    let mut moved = route("HTTPRoute", 80, "moved");
+    moved["spec"]["rules"] = json!([{
+        "matches": [{"path": {"value": path}}],
+        "filters": [{"type": "RequestRedirect", "requestRedirect": {"hostname": "moved"}}],
+    }]);
+    at_both(moved)
+}
+
+/// A route at both Gateways.
+fn at_both(mut route: Value) -> Value {
+    route["spec"]["hostnames"] = json!([HOST]);
+    route["spec"]["parentRefs"] = json!([{"name": "edge", "sectionName": "port-80"},
+                                         {"name": "epoll", "sectionName": "port-80"}]);
+    route
+}
+
 /// A Gateway of this name that namespaces share.
-fn shared(name: &str) -> Value {
+pub(super) fn shared(name: &str) -> Value {
     let mut made = gateway(&[listener(80, "HTTP")]);
     made["metadata"]["name"] = json!(name);
     made["spec"]["allowedListeners"] = json!({"namespaces": {"from": "All"}});
