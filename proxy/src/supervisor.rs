@@ -222,6 +222,8 @@ impl Shards {
         if let Err(error) = self.spawn(id) {
             error!(shard = id, %error, "cannot start the shard; retrying");
             drop(self.0.events.send(Event::Ended(id)));
+        } else if self.are_draining() {
+            self.send_to(usize::from(id), ShardMessage::AnnounceDrain);
         }
     }
 

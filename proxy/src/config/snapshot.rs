@@ -115,10 +115,12 @@ pub struct BindSettings {
     pub proxy_protocol: Acceptance,
     /// How paths are normalised, before a route is known.
     pub path_options: model::PathOptions,
+    /// Where the proxy itself answers load balancers.
+    pub health_path: Option<model::HealthPath>,
     /// Hops whose forwarding headers are trusted.
     pub trust: TrustedHops,
-    /// The networks of the Gateway's overriding policy, if the address of a connection is that of its client:
-    /// connections of others are closed at once.
+    /// The networks of the Gateway's overriding policy, if the address of a connection is that of its client and
+    /// there is no health path: connections of others are closed at once.
     pub networks: Option<Arc<ClientNetworks>>,
     /// Of the Gateway, for requests that match no listener; `None` without.
     pub head_policies: Option<Box<HeadPolicies>>,

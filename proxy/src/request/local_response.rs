@@ -81,7 +81,7 @@ impl<'a> Exchange<'a> {
         self.respond(redirect.status(), b"").await.map(Some)
     }
 
-    fn trace_policy(&self, kind: &'static str, effect: PolicyEffect) {
+    pub(super) fn trace_policy(&self, kind: &'static str, effect: PolicyEffect) {
         if let Some(trace) = &self.record.trace {
             trace.policy(kind, effect);
         }
@@ -105,7 +105,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Sends a local response, with the response lines written so far.
-    async fn respond_unedited(
+    pub(super) async fn respond_unedited(
         &mut self,
         status: StatusCode,
         body: &[u8],

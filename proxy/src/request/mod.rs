@@ -6,6 +6,7 @@ mod body;
 mod external_auth;
 mod finish;
 mod head_policies;
+mod health_path;
 mod limit_rate;
 mod local_response;
 mod mirror;
@@ -96,6 +97,10 @@ async fn serve<'a>(
         test_hooks::skip_time_if_requested(exchange.shard, target.path());
         test_hooks::panic_if_requested(target.path());
         test_hooks::end_shard_if_requested(target.path());
+    }
+    if exchange.is_health_check(target) {
+        // Boxed: few requests are one.
+        return Box::pin(exchange.answer_health_check()).await;
     }
     if exchange.shard.should_shed() {
         return Err(FailureKind::Overloaded.into());

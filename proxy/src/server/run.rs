@@ -176,6 +176,7 @@ async fn serve_inbox(server: &Rc<Server>, inbox: InboxReader) -> io::Result<()> 
                     server.udp.stop(|_| true);
                     server.acceptors.stop(shard, |_| true).await;
                 }
+                ShardMessage::AnnounceDrain => shard.draining.announce(),
                 ShardMessage::Drain => {
                     shard.draining.begin();
                     monoio::spawn(close_idle(Rc::clone(shard)));

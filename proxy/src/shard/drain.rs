@@ -7,6 +7,8 @@ use std::task::{Poll, Waker};
 /// Whether connections are being drained.
 #[derive(Default)]
 pub(crate) struct Draining {
+    /// Whether it is known that the drain will begin.
+    announced: Cell<bool>,
     begun: Cell<bool>,
     /// Whether the drain deadline has passed, and remaining connections are reset.
     over: Cell<bool>,
@@ -20,6 +22,16 @@ impl Draining {
     /// Whether it has begun.
     pub(crate) fn get(&self) -> bool {
         self.begun.get()
+    }
+
+    /// The drain will begin, once load balancers have had time to react.
+    pub(crate) fn announce(&self) {
+        self.announced.set(true);
+    }
+
+    /// Whether it has begun, or will.
+    pub(crate) fn is_announced(&self) -> bool {
+        self.announced.get() || self.begun.get()
     }
 
     /// Begins the drain, and wakes the waiters.

@@ -39,6 +39,8 @@ pub enum ShardMessage {
         /// Index of the bind.
         bind: u32,
     },
+    /// A drain will follow: load balancers that ask are told.
+    AnnounceDrain,
     /// Respond with `Connection: close` from now on, and close idle connections.
     Drain,
     /// Stop accepting on every bind.

@@ -22,6 +22,7 @@ pub(super) fn run(
     urgency: ShutdownMode,
 ) {
     shards.0.draining.store(true, Ordering::Relaxed);
+    shards.send_all(|| ShardMessage::AnnounceDrain);
     let deadline = Instant::now() + plan.deadline;
     let accept_until = match urgency {
         ShutdownMode::Graceful => Instant::now() + plan.accept.min(plan.deadline),

@@ -18,8 +18,8 @@ use crate::encode::ANY_NUMBER;
 use crate::limits_table;
 use crate::model::limits::{self, LimitKind};
 use crate::model::{
-    AccessLog, AccessLogFilter, BackendKey, Ejection, EscapedSlash, Feature, Limits, ListenerKey,
-    LogFormat, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence,
+    AccessLog, AccessLogFilter, BackendKey, Ejection, EscapedSlash, Feature, HealthPath, Limits,
+    ListenerKey, LogFormat, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence,
     ProxyProtocolIn, ProxyProtocolMode, Restrictions, RetryBudget, RetryConstraint, RetryRate,
     ServiceKey, Trust,
 };
@@ -34,6 +34,10 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
     let trust = at.optional("trust", message.trust, trust);
     let proxy_protocol = at.optional("proxy_protocol", message.proxy_protocol, proxy_protocol);
     let path_options = at.optional("path_options", message.path_options, path_options);
+    let health_path = Some(message.health_path).filter(|path| !path.is_empty());
+    let health_path = at.optional("health_path", health_path, |at, path| {
+        at.accept(HealthPath::parse(&path))
+    });
     let constraint = at.optional(
         "retry_constraint",
         message.retry_constraint,
@@ -57,6 +61,7 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
         trust: trust?,
         proxy_protocol: proxy_protocol?,
         path_options: path_options?,
+        health_path: health_path?,
         retry_budget: message.retry_budget.map(|budget| RetryBudget {
             percent: budget.percent,
             floor: budget.floor,

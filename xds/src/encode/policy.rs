@@ -23,6 +23,10 @@ impl From<&Policy> for proto::Policy {
             trust: spec.trust.as_ref().map(Into::into),
             proxy_protocol: spec.proxy_protocol.as_ref().map(Into::into),
             path_options: spec.path_options.map(Into::into),
+            health_path: spec
+                .health_path
+                .as_ref()
+                .map_or_else(String::new, |path| path.as_str().to_owned()),
             retry_budget: spec.retry_budget.map(Into::into),
             retry_constraint: spec.retry_constraint.map(Into::into),
             ejection: spec.ejection.map(Into::into),

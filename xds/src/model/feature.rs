@@ -161,6 +161,7 @@ impl PolicySpec {
             trust,
             proxy_protocol,
             path_options,
+            health_path: _,
             retry_budget: _,
             retry_constraint: _,
             ejection: _,

@@ -13,6 +13,7 @@ mod duration;
 mod external_auth;
 mod feature;
 mod filter;
+mod health_path;
 mod host;
 mod json;
 mod jwt;
@@ -50,6 +51,7 @@ pub use filter::{
     Allow, Cors, CorsOrigin, FilterSet, Filters, Fraction, HeaderEdit, InvalidFraction,
     InvalidOrigin, InvalidPathEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
 };
+pub use health_path::{HealthPath, InvalidHealthPath};
 pub use host::{Hostname, InvalidExactHostname, InvalidHostname, is_local_address};
 pub use jwt::{
     ClaimHeader, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,

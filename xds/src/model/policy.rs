@@ -9,8 +9,8 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use super::{
-    AuthorizationPolicy, BackendKey, Certificate, JwtPolicy, JwtSource, Limits, ListenerKey,
-    NetworkPolicy, ObjectName, PolicyKey, RateLimitPolicy, ServiceKey, json, jwt,
+    AuthorizationPolicy, BackendKey, Certificate, HealthPath, JwtPolicy, JwtSource, Limits,
+    ListenerKey, NetworkPolicy, ObjectName, PolicyKey, RateLimitPolicy, ServiceKey, json, jwt,
 };
 
 /// The settings of one policy object for one target. Conflicts are already resolved: of two
@@ -101,6 +101,9 @@ pub struct PolicySpec {
     /// Normalisation of request paths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_options: Option<PathOptions>,
+    /// Where load balancers ask whether a proxy takes requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health_path: Option<HealthPath>,
     /// Limit of retries to a service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_budget: Option<RetryBudget>,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
-    AccessLog, AccessLogFilter, AuthorizationPolicy, Ejection, EscapedSlash, JwtPolicy, Limits,
-    LogFormat, NetworkList, NetworkPolicy, PathOptions, Policy, PolicyKey, PolicySpec,
+    AccessLog, AccessLogFilter, AuthorizationPolicy, Ejection, EscapedSlash, HealthPath, JwtPolicy,
+    Limits, LogFormat, NetworkList, NetworkPolicy, PathOptions, Policy, PolicyKey, PolicySpec,
     PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode, RateLimitPolicy, RetryBudget,
     RetryConstraint, RetryRate, Timeout, Trust,
 };
@@ -57,6 +57,7 @@ prop_compose! {
         ]),
         proxy_protocol in option::of(proxy_protocol()),
         path_options in option::of(path_options()),
+        health_path in option::of("(/[a-z0-9]{1,8}){1,3}/?"),
         retry_budget in option::of(
             (any::<u32>(), any::<u32>())
                 .prop_map(|(percent, floor)| RetryBudget { percent, floor }),
@@ -74,6 +75,7 @@ prop_compose! {
             trust,
             proxy_protocol,
             path_options,
+            health_path: health_path.map(|path| HealthPath::parse(&path).expect("a path")),
             retry_budget,
             retry_constraint,
             ejection,

@@ -133,6 +133,7 @@ macro_rules! fields {
             field!(TRUST, Socket, trust),
             field!("proxyProtocol", Socket, proxy_protocol),
             field!("pathOptions", Socket, path_options),
+            field!("healthPath", Socket, health_path),
             field!("retryBudget", Upstream, retry_budget),
             field!("ejection", Upstream, ejection),
             $(field!(concat!("limits.", $name), $scope, limits.$field, |own, other| {

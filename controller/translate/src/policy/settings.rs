@@ -5,9 +5,9 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use xds::limits_table;
 use xds::model::{
-    AccessLog, AccessLogFilter, Ejection, EscapedSlash, JwtSource, Limits, LogFormat, ObjectName,
-    PathOptions, PolicySpec, Precedence, ProxyProtocolIn, ProxyProtocolMode, RetryBudget, Timeout,
-    Trust,
+    AccessLog, AccessLogFilter, Ejection, EscapedSlash, HealthPath, JwtSource, Limits, LogFormat,
+    ObjectName, PathOptions, PolicySpec, Precedence, ProxyProtocolIn, ProxyProtocolMode,
+    RetryBudget, Timeout, Trust,
 };
 
 use super::api::{
@@ -34,6 +34,8 @@ pub(crate) struct LoweredPolicy {
     pub(crate) refusal: Option<Problem>,
     /// Numbers that are larger than the maximum, which takes effect in their place.
     pub(crate) reduced: Vec<Problem>,
+    /// Values that have no effect, beside which all others have theirs.
+    pub(crate) left_out: Vec<Problem>,
     /// Unresolved references, of its JWT settings and to lists.
     pub(crate) refs: Vec<Problem>,
     /// The lists that it has read.
@@ -65,8 +67,7 @@ pub(crate) fn lower(
     let reduced = reduce(&mut lowered.limits);
     lowered.hidden = hidden;
     lowered.precedence = precedence;
-    let mut refs = Vec::new();
-    let mut lists = ReadLists::new();
+    let (mut refs, mut lists) = (Vec::new(), ReadLists::new());
     if let Some(jwt) = &spec.jwt {
         let jwt = jwt::lower(reader, from, jwt);
         invalid = invalid.or_else(|| unenforceable("spec.jwt", jwt.problems));
@@ -106,6 +107,7 @@ pub(crate) fn lower(
         spec: lowered,
         refusal,
         reduced,
+        left_out: health_path(spec).err().into_iter().collect(),
         refs,
         lists,
     }
@@ -161,6 +163,7 @@ fn without_version(rejected: &RejectedPolicy) -> LoweredPolicy {
         .refusing_all(),
         refusal: Some(Problem::new(Reason::Invalid, "", message)),
         reduced: Vec::new(),
+        left_out: Vec::new(),
         refs: Vec::new(),
         lists: ReadLists::new(),
     }
@@ -212,6 +215,7 @@ fn all_but_restrictions(spec: &TrafficPolicySpec) -> Result<PolicySpec, Problem>
             .map(proxy_protocol)
             .transpose()?,
         path_options: spec.path_options.map(path_options),
+        health_path: health_path(spec).unwrap_or_default(),
         retry_budget: budget,
         ejection: spec.ejection.as_ref().map(ejection).transpose()?,
         ..PolicySpec::default()
@@ -334,6 +338,17 @@ fn proxy_protocol(spec: &ProxyProtocolSpec) -> Result<ProxyProtocolIn, Problem> 
             api::ProxyProtocolIn::Required => ProxyProtocolMode::Required,
         },
         trusted_sources: networks(&spec.trusted_sources, "spec.proxyProtocol.trustedSources")?,
+    })
+}
+
+/// One that no request can have is left out: it protects nothing, and must not cost what does.
+fn health_path(spec: &TrafficPolicySpec) -> Result<Option<HealthPath>, Problem> {
+    let path = spec.health_path.as_deref().map(HealthPath::parse);
+    path.transpose().map_err(|error| {
+        invalid(
+            "spec.healthPath",
+            format!("it is not in effect, since {error}"),
+        )
     })
 }
 

@@ -208,6 +208,9 @@ fn resolve(
     let reduced = reduced.filter(|it| targeted.has(&it.field)).cloned();
     let reduced: Vec<_> = reduced.collect();
     targeted.inapplicable.extend(reduced);
+    targeted
+        .inapplicable
+        .extend(lowered.left_out.iter().cloned());
     Some(Ok(targeted))
 }
 

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use xds::model::{
-    self, Hostname, ListenerKey, Model, NetworkPolicy, PolicySpec, Precedence, ProxyProtocolMode,
-    Transport,
+    self, Hostname, ListenerKey, ListenerProtocol, Model, NetworkPolicy, PolicySpec, Precedence,
+    ProxyProtocolMode, Transport,
 };
 
 use super::enforced::Enforced;
@@ -67,8 +67,9 @@ impl<'c> BindCompiler<'c> {
             limits: settings.limits,
             proxy_protocol: Acceptance::compile(settings.proxy_protocol),
             path_options: settings.path_options,
+            health_path: settings.health_path.cloned(),
             trust: TrustedHops::compile(settings.trust),
-            networks: self.networks_at_accept(bind, &settings),
+            networks: self.networks_at_accept(bind, &listeners, &settings),
             head_policies: self.head_policies(bind),
             access_log: self.unclaimed_access_log(bind, &listeners),
         };
@@ -96,18 +97,26 @@ impl<'c> BindCompiler<'c> {
     }
 
     /// The networks that are checked when a connection is accepted: those of the Gateway as a whole, which no
-    /// other policy replaces, and only if nobody in front speaks for clients. If a list is missing, requests say
-    /// so.
+    /// other policy replaces, and only if nobody in front speaks for clients, and no load balancer is to be
+    /// answered whatever its address. If a list is missing, requests say so.
     fn networks_at_accept(
         &mut self,
         bind: &model::Bind,
+        listeners: &[&model::Listener],
         settings: &ConnectionSettings<'_>,
     ) -> Option<Arc<ClientNetworks>> {
         let is_direct = settings.trust.is_none()
             && settings
                 .proxy_protocol
                 .is_none_or(|it| it.mode == ProxyProtocolMode::Off);
-        if !is_direct || bind.transport != Transport::Tcp {
+        let has_requests = |it: &&model::Listener| {
+            matches!(
+                it.protocol,
+                ListenerProtocol::Http | ListenerProtocol::Https(_)
+            )
+        };
+        let is_asked = settings.health_path.is_some() && listeners.iter().any(has_requests);
+        if !is_direct || is_asked || bind.transport != Transport::Tcp {
             return None;
         }
         let gateway = self.policies.of_gateway(&bind.gateway);

@@ -5,9 +5,9 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use xds::model::{
-    self, AccessLog, BackendKey, EscapedSlash, JwtPolicy, JwtSource, ListenerKey, ObjectName,
-    PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, ProxyProtocolIn, Route,
-    ServiceKey, Trust,
+    self, AccessLog, BackendKey, EscapedSlash, HealthPath, JwtPolicy, JwtSource, ListenerKey,
+    ObjectName, PathOptions, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence,
+    ProxyProtocolIn, Route, ServiceKey, Trust,
 };
 
 use super::CompileOptions;
@@ -378,6 +378,7 @@ pub(super) struct ConnectionSettings<'a> {
     pub(super) trust: Option<&'a Trust>,
     pub(super) proxy_protocol: Option<&'a ProxyProtocolIn>,
     pub(super) path_options: PathOptions,
+    pub(super) health_path: Option<&'a HealthPath>,
 }
 
 impl Default for ConnectionSettings<'_> {
@@ -390,6 +391,7 @@ impl Default for ConnectionSettings<'_> {
                 merge_slashes: false,
                 escaped_slash: EscapedSlash::Keep,
             },
+            health_path: None,
         }
     }
 }
@@ -423,11 +425,13 @@ impl<'a> ConnectionSettings<'a> {
         let trust = layer.of(precedence, |spec| spec.trust.as_ref());
         let proxy_protocol = layer.of(precedence, |spec| spec.proxy_protocol.as_ref());
         let path_options = layer.of(precedence, |spec| spec.path_options);
+        let health_path = layer.of(precedence, |spec| spec.health_path.as_ref());
         Self {
             limits,
             trust: trust.or(self.trust),
             proxy_protocol: proxy_protocol.or(self.proxy_protocol),
             path_options: path_options.unwrap_or(self.path_options),
+            health_path: health_path.or(self.health_path),
         }
     }
 }

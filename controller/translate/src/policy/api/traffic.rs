@@ -168,6 +168,9 @@ pub struct TrafficPolicySpec {
     /// How paths are normalised.
     #[serde(default)]
     pub path_options: Option<PathOptionsSpec>,
+    /// Where load balancers ask whether a proxy takes requests.
+    #[serde(default)]
+    pub health_path: Option<String>,
     /// The limit of concurrent retries.
     #[serde(default)]
     pub retry_budget: Option<RetryBudgetSpec>,

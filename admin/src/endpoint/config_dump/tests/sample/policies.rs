@@ -4,11 +4,11 @@ use std::num::NonZeroU64;
 
 use xds::model::{
     AccessLog, AccessLogFilter, AuthorizationPolicy, AuthorizationRule, ClaimHeader, Ejection,
-    EscapedSlash, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
-    JwtSource, Limits, LogFormat, NetworkList, NetworkPolicy, ObjectName, PathOptions, Policy,
-    PolicyKey, PolicySpec, PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode, Rate,
-    RateLimitHeaders, RateLimitKey, RateLimitPolicy, RateLimitRule, RateLimitStatus, RatePeriod,
-    Resource, RetryBudget, RetryConstraint, RetryRate, Timeout, Trust,
+    EscapedSlash, HealthPath, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy,
+    JwtProvider, JwtSource, Limits, LogFormat, NetworkList, NetworkPolicy, ObjectName, PathOptions,
+    Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode,
+    Rate, RateLimitHeaders, RateLimitKey, RateLimitPolicy, RateLimitRule, RateLimitStatus,
+    RatePeriod, Resource, RetryBudget, RetryConstraint, RetryRate, Timeout, Trust,
 };
 
 use super::{
@@ -73,6 +73,7 @@ fn every_field() -> PolicySpec {
             merge_slashes: true,
             escaped_slash: EscapedSlash::Reject,
         }),
+        health_path: Some(HealthPath::parse("/healthz").expect("a path")),
         retry_budget: Some(RetryBudget {
             percent: 20,
             floor: 3,
