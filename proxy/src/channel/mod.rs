@@ -15,8 +15,9 @@ use crate::http::h1::body::BodyDecoder;
 use crate::http::head::Framing;
 use crate::http2 as h2;
 use crate::memory::Buffer;
-use crate::net::{CancelHandle, Liveness, Stream};
+use crate::net::{Liveness, Stream};
 use crate::shard::cutoff::Cutoff;
+use crate::shard::deadline::ReadHandle;
 
 /// A socket or an HTTP/2 stream.
 pub(crate) enum Channel {
@@ -115,11 +116,17 @@ impl Channel {
     pub(crate) async fn read_until_canceled(
         &self,
         buffer: &mut Buffer,
-        handle: CancelHandle,
+        handle: ReadHandle,
     ) -> io::Result<usize> {
-        match self {
-            Self::Socket(stream) => stream.read_until_canceled(buffer, handle).await,
-            Self::H2(stream) => stream.read(buffer, h2::ReadMode::Cancelable).await,
+        match (self, handle) {
+            (Self::Socket(stream), ReadHandle::Socket(handle)) => {
+                stream.read_until_canceled(buffer, handle).await
+            }
+            (Self::Socket(stream), ReadHandle::Stream) => {
+                debug_assert!(false, "the handle is another channel's");
+                stream.read(buffer).await
+            }
+            (Self::H2(stream), _) => stream.read(buffer, h2::ReadMode::Cancelable).await,
         }
     }
 

@@ -15,8 +15,8 @@ use crate::http::head::Framing;
 use crate::http2 as h2;
 use crate::limits::{BYTES_PER_POLL, CLIENT_CHECK_INTERVAL};
 use crate::memory::Buffer;
-use crate::net::{CancelHandle, Pipes, Stream};
-use crate::shard::deadline::{Deadline, Expiry};
+use crate::net::{Pipes, Stream};
+use crate::shard::deadline::{Deadline, Expiry, ReadHandle};
 
 mod splice;
 
@@ -197,7 +197,7 @@ impl Relay<'_> {
         let started = (self.min_rate > 0).then(Instant::now);
         // One handle for all reads: a cancellation between two reads cancels the next one.
         let handle =
-            (self.read_mode == ReadMode::Cancelable).then(|| self.from.deadline.cancel_handle());
+            (self.read_mode == ReadMode::Cancelable).then(|| self.from.deadline.read_handle());
         let mut piece = first;
         let mut since_turn = 0;
         loop {
@@ -247,7 +247,7 @@ impl Relay<'_> {
         &self,
         buffer: &mut Buffer,
         decoder: &mut BodyDecoder,
-        handle: Option<CancelHandle>,
+        handle: Option<ReadHandle>,
         (started, payload): (Option<Instant>, u64),
     ) -> Result<Decoded, RelayError> {
         buffer.make_room();
@@ -408,7 +408,7 @@ impl Relay<'_> {
     async fn fill(
         &self,
         buffer: &mut Buffer,
-        handle: Option<CancelHandle>,
+        handle: Option<ReadHandle>,
         decoder: &BodyDecoder,
     ) -> Result<usize, RelayError> {
         let stream = self.from.stream;

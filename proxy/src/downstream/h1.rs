@@ -202,7 +202,7 @@ async fn read_or_park(
     buffer: &mut Buffer,
     after_response: bool,
 ) -> io::Result<usize> {
-    let handle = client.deadline.cancel_handle();
+    let handle = client.deadline.read_handle();
     let _waits = client.deadline.wait_with_buffer();
     let read = pin!(client.stream.read_until_canceled(buffer, handle));
     if after_response {

@@ -176,7 +176,7 @@ impl EndpointBody<'_> {
     /// Sends the body to the picker, until its end or until the picker is stopped.
     async fn send(&mut self, relay: &Relay<'_>, first: Decoded) {
         // One handle for all reads: a cancellation between two reads cancels the next one.
-        let handle = self.from.deadline.cancel_handle();
+        let handle = self.from.deadline.read_handle();
         let mut piece = first;
         let mut since_turn = 0;
         loop {

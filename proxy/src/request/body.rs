@@ -8,15 +8,14 @@ use crate::exchange::{Client, Exchange};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::{BODY_PIECE_BYTES, Limits};
 use crate::memory::Kept;
-use crate::net::CancelHandle;
 use crate::shard::Shard;
-use crate::shard::deadline::Deadline;
+use crate::shard::deadline::{Deadline, ReadHandle};
 
 /// A body as the client sends it.
 pub(super) struct Body<'r> {
     relay: Relay<'r>,
     /// One for all reads: a cancellation between two of them ends the next one.
-    handle: CancelHandle,
+    handle: ReadHandle,
     /// Whether the part that arrived with the head was processed.
     has_begun: bool,
     started: Option<Instant>,
@@ -54,7 +53,7 @@ impl<'r> Body<'r> {
                 read_mode: ReadMode::Cancelable,
                 pipes: None,
             },
-            handle: reading.cancel_handle(),
+            handle: reading.read_handle(),
             has_begun: false,
             started: (limits.body_min_rate > 0).then(Instant::now),
             max: max.min(allowed),

@@ -4,7 +4,7 @@
 //! buffer would be lost): expiry shuts the channel down or cancels the read, the operation returns,
 //! and its owner gets the reason from [`Deadline::expired`].
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::Shard;
 use super::half_closed::{HalfClosed, HalfClosedPlace};
+use super::signals::Signals;
 use super::stall::Stall;
 use super::waiting::WaitingHandle;
 use super::wheel::{Handle, Tick};
@@ -60,12 +61,32 @@ impl Expiry {
 /// The deadline of a channel, owned by its task.
 pub(crate) struct Deadline {
     shard: Rc<Shard>,
-    handle: Handle,
-    state: Rc<ArmedDeadline>,
+    place: Place,
+}
+
+/// A deadline's part in the shard's timer wheel.
+enum Place {
+    /// That of a socket.
+    Socket(Rc<ArmedDeadline>),
+    /// That of a stream, made when it is first needed: most streams wait for nothing that has a timeout.
+    Stream {
+        signals: Rc<Signals>,
+        armed: OnceCell<Rc<ArmedDeadline>>,
+    },
+}
+
+/// How a pending read of a channel is cancelled by its deadline.
+#[derive(Clone)]
+pub(crate) enum ReadHandle {
+    /// That of a socket: by the runtime.
+    Socket(CancelHandle),
+    /// That of a stream: by its signals.
+    Stream,
 }
 
 /// The wheel's part of a deadline. Every idle connection has one.
 pub(crate) struct ArmedDeadline {
+    handle: Handle,
     cutoff: Cutoff,
     expiry: Cell<Expiry>,
     expired: Cell<bool>,
@@ -78,18 +99,35 @@ pub(crate) struct ArmedDeadline {
 impl Deadline {
     /// A deadline for a channel, not armed.
     pub(crate) fn new(shard: &Rc<Shard>, cutoff: impl Into<Cutoff>) -> Self {
-        let state = Rc::new(ArmedDeadline {
-            cutoff: cutoff.into(),
-            expiry: Cell::new(Expiry::Disconnect),
-            expired: Cell::new(false),
-            half_close: Cell::new(None),
-            canceller: Cell::new(None),
-        });
-        let handle = shard.wheel.borrow_mut().insert(Rc::clone(&state));
+        let place = match cutoff.into() {
+            Cutoff::Stream(signals) => Place::Stream {
+                signals,
+                armed: OnceCell::new(),
+            },
+            socket @ Cutoff::Socket(_) => Place::Socket(ArmedDeadline::insert(shard, socket)),
+        };
         Self {
             shard: Rc::clone(shard),
-            handle,
-            state,
+            place,
+        }
+    }
+
+    /// Its part in the wheel, which is made at the first call.
+    fn armed(&self) -> &Rc<ArmedDeadline> {
+        match &self.place {
+            Place::Socket(armed) => armed,
+            Place::Stream { signals, armed } => armed.get_or_init(|| {
+                let cutoff = Cutoff::Stream(Rc::clone(signals));
+                ArmedDeadline::insert(&self.shard, cutoff)
+            }),
+        }
+    }
+
+    /// The same, if it was made.
+    fn made(&self) -> Option<&Rc<ArmedDeadline>> {
+        match &self.place {
+            Place::Socket(armed) => Some(armed),
+            Place::Stream { armed, .. } => armed.get(),
         }
     }
 
@@ -100,23 +138,26 @@ impl Deadline {
             timeout.as_millis().div_ceil(WHEEL_TICK.as_millis())
         });
         let ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
-        self.state.half_close.set(NonZeroU32::new(ticks));
+        self.armed().half_close.set(NonZeroU32::new(ticks));
     }
 
     /// A watched peer that closes its direction counts as disconnected, as over TLS, where it says
     /// more than that.
     pub(crate) fn end_half_closed(&self) {
-        self.state.half_close.set(None);
+        if let Some(armed) = self.made() {
+            armed.half_close.set(None);
+        }
     }
 
     /// Sets action and time; `None` disables it. Replaces the previous setting.
     pub(crate) fn arm(&self, after: Option<Duration>, expiry: Expiry) {
-        self.state.expiry.set(expiry);
+        let Some(after) = after else {
+            return self.disarm();
+        };
+        let armed = self.armed();
+        armed.expiry.set(expiry);
         let mut wheel = self.shard.wheel.borrow_mut();
-        match after {
-            Some(after) => wheel.arm(self.handle, self.shard.now().after(after)),
-            None => wheel.disarm(self.handle),
-        }
+        wheel.arm(armed.handle, self.shard.now().after(after));
     }
 
     /// Shuts the channel down if its peer is below its minimum rate for this long from now on, and
@@ -133,53 +174,71 @@ impl Deadline {
     }
 
     pub(crate) fn disarm(&self) {
-        self.state.expiry.set(Expiry::Disconnect);
-        self.shard.wheel.borrow_mut().disarm(self.handle);
+        if let Some(armed) = self.made() {
+            armed.expiry.set(Expiry::Disconnect);
+            self.shard.wheel.borrow_mut().disarm(armed.handle);
+        }
     }
 
     /// Whether it expired since the last call.
     pub(crate) fn expired(&self) -> bool {
-        self.state.expired.take()
+        self.made().is_some_and(|armed| armed.expired.take())
     }
 
     /// The same, and the peer is checked again.
     pub(crate) fn has_expired(&self) -> bool {
-        let expired = self.state.expired.take();
-        self.state.expired.set(expired);
-        expired
+        self.made().is_some_and(|armed| armed.expired.get())
     }
 
     /// Checks a watched peer now, since it may have disconnected.
     pub(crate) fn check_peer(&self) {
-        let mut expiry = self.state.expiry.replace(Expiry::Disconnect);
+        let Some(armed) = self.made() else {
+            return;
+        };
+        let mut expiry = armed.expiry.replace(Expiry::Disconnect);
         if matches!(expiry, Expiry::Watch { .. }) {
             let (now, half_closed) = (self.shard.now(), &self.shard.half_closed);
-            self.state.carry_out(&mut expiry, now, half_closed);
+            armed.carry_out(&mut expiry, now, half_closed);
         }
-        self.state.expiry.set(expiry);
+        armed.expiry.set(expiry);
     }
 
-    /// A handle for a read that [`Expiry::CancelRead`] cancels.
-    pub(crate) fn cancel_handle(&self) -> CancelHandle {
-        if let Cutoff::Stream(signals) = &self.state.cutoff {
-            signals.forget_cancel();
+    /// A handle for a read that [`Expiry::CancelRead`] cancels, of a socket or a stream.
+    pub(crate) fn read_handle(&self) -> ReadHandle {
+        match &self.place {
+            Place::Socket(_) => ReadHandle::Socket(self.cancel_handle()),
+            Place::Stream { signals, .. } => {
+                signals.forget_cancel();
+                ReadHandle::Stream
+            }
         }
-        let canceller = self.state.canceller.take().unwrap_or_default();
+    }
+
+    /// The same, of a socket.
+    pub(crate) fn cancel_handle(&self) -> CancelHandle {
+        let armed = self.armed();
+        let canceller = armed.canceller.take().unwrap_or_default();
         let handle = canceller.handle();
-        self.state.canceller.set(Some(canceller));
+        armed.canceller.set(Some(canceller));
         handle
     }
 
     /// Cancels the read with the handle.
     pub(crate) fn cancel_read(&self) {
-        self.state.cancel_read();
+        match &self.place {
+            Place::Socket(armed) => armed.cancel_read(),
+            Place::Stream { signals, .. } => signals.cancel_read(),
+        }
     }
 
     /// Arms it for a read that waits with a buffer, until the returned value is dropped: after a
-    /// while, or when too many wait, the read ends with `ECANCELED`. Call [`Self::cancel_handle`]
+    /// while, or when too many wait, the read ends with `ECANCELED`. Call [`Self::read_handle`]
     /// first.
     pub(crate) fn wait_with_buffer(&self) -> impl Drop {
-        let (place, timeout) = self.shard.waiting.enter(self.handle, self.shard.now());
+        let (place, timeout) = self
+            .shard
+            .waiting
+            .enter(self.armed().handle, self.shard.now());
         self.arm(Some(timeout), Expiry::CancelRead);
         self.shard.end_surplus_waits();
         WaitingGuard {
@@ -206,7 +265,9 @@ impl Deadline {
     /// Disables it, and returns what only a busy connection needs.
     pub(crate) fn park(&self) {
         self.disarm();
-        self.state.canceller.set(None);
+        if let Some(armed) = self.made() {
+            armed.canceller.set(None);
+        }
     }
 }
 
@@ -224,11 +285,29 @@ impl Drop for WaitingGuard<'_> {
 
 impl Drop for Deadline {
     fn drop(&mut self) {
-        self.shard.wheel.borrow_mut().remove(self.handle);
+        if let Some(armed) = self.made() {
+            self.shard.wheel.borrow_mut().remove(armed.handle);
+        }
     }
 }
 
 impl ArmedDeadline {
+    /// A deadline that is not armed, in the wheel.
+    fn insert(shard: &Shard, cutoff: Cutoff) -> Rc<Self> {
+        let mut wheel = shard.wheel.borrow_mut();
+        let armed = wheel.insert_with(|handle| {
+            Rc::new(Self {
+                handle,
+                cutoff,
+                expiry: Cell::new(Expiry::Disconnect),
+                expired: Cell::new(false),
+                half_close: Cell::new(None),
+                canceller: Cell::new(None),
+            })
+        });
+        Rc::clone(armed)
+    }
+
     /// Cancels the read with the handle.
     pub(super) fn cancel_read(&self) {
         if let Cutoff::Stream(signals) = &self.cutoff {

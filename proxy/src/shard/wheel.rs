@@ -108,13 +108,28 @@ impl<T> Wheel<T> {
     /// # Panics
     /// With 2^32 entries, which no machine has the descriptors for.
     pub fn insert(&mut self, value: T) -> Handle {
+        let handle = self.take_free();
+        self.at(handle.index).value = Some(value);
+        handle
+    }
+
+    /// The same, with a value that knows its handle.
+    ///
+    /// # Panics
+    /// As [`Self::insert`].
+    pub fn insert_with(&mut self, make: impl FnOnce(Handle) -> T) -> &mut T {
+        let handle = self.take_free();
+        self.at(handle.index).value.insert(make(handle))
+    }
+
+    /// Takes a free entry, which is to get a value.
+    fn take_free(&mut self) -> Handle {
         if self.free == NONE {
             self.free = u32::try_from(self.entries.len()).expect("fewer than 2^32 entries");
             self.entries.push(Entry::FREE);
         }
         let index = self.free;
         let entry = self.at(index);
-        entry.value = Some(value);
         let (generation, next) = (entry.generation, entry.next);
         self.free = next;
         Handle { index, generation }

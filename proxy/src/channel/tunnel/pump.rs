@@ -302,7 +302,7 @@ impl<'a> Pump<'a> {
             };
         }
         let (stream, deadline) = (self.from.stream, self.from.deadline);
-        let handle = deadline.cancel_handle();
+        let handle = deadline.read_handle();
         deadline.arm(Some(PARK_AFTER), Expiry::CancelRead);
         let read = stream.read_until_canceled(buffer, handle).await;
         deadline.disarm();
