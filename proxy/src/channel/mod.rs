@@ -11,6 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
+use crate::http::h1::BodyError;
 use crate::http::h1::body::BodyDecoder;
 use crate::http::head::Framing;
 use crate::http2 as h2;
@@ -100,11 +101,35 @@ impl Channel {
         }
     }
 
-    /// Takes bytes that are already available after a read that has filled the buffer.
+    /// Takes bytes that are already available: of a socket after a read that has filled the buffer.
     pub(crate) fn read_on(&self, buffer: &mut Buffer) -> usize {
         match self {
             Self::Socket(stream) => stream.read_on(buffer),
-            Self::H2(_) => 0,
+            Self::H2(stream) => {
+                let read = stream.read_now(buffer, h2::ReadMode::Uncancelable);
+                read.unwrap_or(0)
+            }
+        }
+    }
+
+    /// Ends the decoder's body if it was read to its end, which only a stream tells with its last bytes.
+    ///
+    /// # Errors
+    ///
+    /// The body is incomplete by its framing.
+    pub(crate) fn end_body(&self, decoder: &mut BodyDecoder) -> Result<bool, BodyError> {
+        let has_ended = self.as_h2().is_some_and(h2::Stream::finish_reading);
+        if has_ended {
+            decoder.end_of_input()?;
+            self.pass_trailers(decoder);
+        }
+        Ok(has_ended)
+    }
+
+    /// The last bytes that were read have been forwarded, and nothing follows them.
+    pub(crate) fn give_back(&self) {
+        if let Self::H2(stream) = self {
+            stream.give_back();
         }
     }
 

@@ -180,7 +180,20 @@ impl Relay<'_> {
         if self.bypass(decoder, buffer.len()).is_none() {
             self.from.stream.read_on(buffer);
         }
-        decoder.decode(buffer.filled_mut())
+        self.decode(buffer, decoder)
+    }
+
+    /// Decodes the bytes that were read, and the end of the body if it has arrived with them.
+    fn decode(
+        &self,
+        buffer: &mut Buffer,
+        decoder: &mut BodyDecoder,
+    ) -> Result<Decoded, BodyError> {
+        let mut piece = decoder.decode(buffer.filled_mut())?;
+        if !piece.done {
+            piece.done = self.from.stream.end_body(decoder)?;
+        }
+        Ok(piece)
     }
 
     /// Transfers the rest of a body; `first` is what was decoded at the front of `buffer`. Sends
@@ -221,6 +234,7 @@ impl Relay<'_> {
                 buffer.consume(segment.consumed);
                 sent?;
                 if done {
+                    self.from.stream.give_back();
                     return Ok(());
                 }
                 since_turn += segment.consumed;
@@ -261,8 +275,7 @@ impl Relay<'_> {
             });
         }
         self.check_rate(started, payload)?;
-        decoder
-            .decode(buffer.filled_mut())
+        self.decode(buffer, decoder)
             .map_err(RelayError::Malformed)
     }
 

@@ -186,6 +186,9 @@ impl EndpointBody<'_> {
             let listens = sent.await;
             self.buffer.consume(piece.consumed);
             self.is_complete = piece.done;
+            if piece.done {
+                self.from.stream.give_back();
+            }
             if piece.done || !listens {
                 return;
             }

@@ -9,7 +9,7 @@ use crate::exchange::Exchange;
 use crate::exchange::feed::Feed;
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::body::{BodyDecoder, Decoded};
-use crate::limits::BUFFER_BYTES;
+use crate::limits::{BUFFER_BYTES, SMALL_BUFFER_BYTES};
 use crate::memory::{Buffer, Kept};
 use crate::shard::Shard;
 use crate::upstream::retry::Replay;
@@ -88,6 +88,9 @@ impl Upload {
             let body = exchange.shard.buffers.holding(&body);
             return Ok(Self::of_kept(exchange, body));
         }
+        if let Some(body) = Self::take_whole(exchange, rule.protocol_to(cluster))? {
+            return Ok(Self::of_kept(exchange, body));
+        }
         let decoder = &mut exchange.work.request_body;
         let first = decoder
             .decode(exchange.buffer.filled_mut())
@@ -111,6 +114,36 @@ impl Upload {
             mirrors: std::mem::take(&mut exchange.mirrors),
             continue_sent: came_at_once,
         })
+    }
+
+    /// Reads what has arrived of a stream's body, and takes it if that is all: no more is to be read, and the
+    /// copy for another attempt is the body itself.
+    fn take_whole(
+        exchange: &mut Exchange<'_>,
+        protocol: Protocol,
+    ) -> Result<Option<Buffer>, Failure> {
+        let (stream, decoder) = (&exchange.client.stream, &mut exchange.work.request_body);
+        if decoder.is_done() || stream.read_now(exchange.buffer, false).is_none() {
+            return Ok(None);
+        }
+        let has_ended = stream.end_body(decoder);
+        let has_ended = has_ended
+            .map_err(|error| Failure::because(FailureKind::MalformedBody, error.reason()))?;
+        Ok(has_ended.then(|| {
+            let (buffers, bytes) = (&exchange.shard.buffers, exchange.buffer.filled());
+            if bytes.len() >= SMALL_BUFFER_BYTES / 4 {
+                return std::mem::replace(exchange.buffer, buffers.without_memory());
+            }
+            // It is kept until the response arrives, which may take long. A stream takes it as it is; in
+            // front of it goes the head that is sent on a socket.
+            let body = match protocol {
+                Protocol::Http1 => buffers.holding(bytes),
+                Protocol::Http2 => buffers.holding_only(bytes),
+            };
+            exchange.buffer.clear();
+            exchange.buffer.release();
+            body
+        }))
     }
 
     /// A body that was received completely before.
@@ -242,6 +275,7 @@ impl Upload {
             replays.return_bytes(kept);
             sent?;
             if done {
+                relay.from.stream.give_back();
                 self.mirrors.drain(..).for_each(|mut feed| feed.end());
                 return Ok(());
             }

@@ -363,13 +363,23 @@ impl Stream {
         self.take(buffer)
     }
 
-    /// Moves what has arrived to the buffer, and gives back what was forwarded; `None` if the peer has more to
-    /// send first.
-    fn take(&self, buffer: &mut Buffer) -> Option<usize> {
+    /// What was read has been forwarded: the peer may send as many bytes again.
+    pub(crate) fn give_back(&self) {
         let lent = self.lent.take();
         if lent > 0 {
             self.session.give_back(&self.state, lent);
         }
+    }
+
+    /// Whether what was read is all: the peer's message has ended behind it.
+    pub(crate) fn finish_reading(&self) -> bool {
+        self.state.finish_reading()
+    }
+
+    /// Moves what has arrived to the buffer, and gives back what was forwarded; `None` if the peer has more to
+    /// send first.
+    fn take(&self, buffer: &mut Buffer) -> Option<usize> {
+        self.give_back();
         let taken = self.state.take(buffer, self.session.pool());
         self.lent.set(taken);
         (taken > 0 || self.state.finish_reading()).then_some(taken)

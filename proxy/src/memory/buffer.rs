@@ -101,6 +101,17 @@ impl Buffer {
         buffer
     }
 
+    /// An unpooled buffer with these bytes, and no space around them.
+    fn holding_only(bytes: &[u8]) -> Self {
+        let mut buffer = Self {
+            memory: Box::new_uninit_slice(bytes.len()),
+            ..Self::default()
+        };
+        let fits = buffer.append(bytes);
+        debug_assert!(fits, "it was made for them");
+        buffer
+    }
+
     fn is_large(&self) -> bool {
         self.memory.len() == BUFFER_HEADROOM_BYTES + BUFFER_BYTES
     }
@@ -390,6 +401,12 @@ impl BufferPool {
     #[must_use]
     pub fn holding(self: &Rc<Self>, bytes: &[u8]) -> Buffer {
         self.lend(Buffer::holding(bytes))
+    }
+
+    /// A buffer with these bytes and no space around them, for those that are kept for long.
+    #[must_use]
+    pub fn holding_only(self: &Rc<Self>, bytes: &[u8]) -> Buffer {
+        self.lend(Buffer::holding_only(bytes))
     }
 
     fn lend(self: &Rc<Self>, buffer: Buffer) -> Buffer {

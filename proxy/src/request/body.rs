@@ -105,6 +105,9 @@ impl<'r> Body<'r> {
             self.all.append(bytes.unwrap_or_default());
             buffer.consume(piece.consumed);
             self.done = piece.done;
+            if piece.done {
+                self.relay.from.stream.give_back();
+            }
             let announced = decoder.announced().saturating_add(self.all.len() as u64);
             if announced > self.max {
                 return Err(FailureKind::BodyTooLarge.into());
