@@ -25,7 +25,7 @@ pub(crate) enum Channel {
     /// A connection that carries one message at a time.
     Socket(Stream),
     /// One stream of a multiplexed connection.
-    H2(Box<h2::Stream>),
+    H2(h2::Stream),
 }
 
 impl From<Stream> for Channel {

@@ -144,11 +144,7 @@ impl Relay<'_> {
     }
 
     /// Decodes the bytes that were read, and the end of the body if it has arrived with them.
-    fn decode(
-        &self,
-        buffer: &mut Buffer,
-        decoder: &mut BodyDecoder,
-    ) -> Result<Decoded, BodyError> {
+    fn decode(&self, buffer: &mut Buffer, decoder: &mut BodyDecoder) -> Result<Decoded, BodyError> {
         let mut piece = decoder.decode(buffer.filled_mut())?;
         if !piece.done {
             piece.done = self.from.stream.end_body(decoder)?;
@@ -235,8 +231,7 @@ impl Relay<'_> {
             });
         }
         self.check_rate(started, payload)?;
-        self.decode(buffer, decoder)
-            .map_err(RelayError::Malformed)
+        self.decode(buffer, decoder).map_err(RelayError::Malformed)
     }
 
     /// Sends `out` and the payload at the front of `buffer`, in one piece if the framing fits

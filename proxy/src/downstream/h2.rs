@@ -52,7 +52,7 @@ impl ServedStream {
         if rejected.is_some() {
             scratch.received.reduce_to_outline();
         }
-        let channel = Channel::H2(Box::new(stream));
+        let channel = Channel::H2(stream);
         let client = Client::of_stream(shard, channel, self.connection, self.bind);
         let mut buffer = shard.buffers.without_memory();
         let next = match rejected {

@@ -25,10 +25,10 @@ use crate::tls::session::TlsSession;
 use crate::tls::{CertificateTrust, ClientCertificate, TrustDomain};
 
 pub(crate) struct Client {
+    /// Timeout of the current operation; dropped before the stream that it can end, whose memory is used again.
+    pub(crate) deadline: Deadline,
     /// The connection's socket, or the request's stream.
     pub(crate) stream: Channel,
-    /// Timeout of the current operation.
-    pub(crate) deadline: Deadline,
     /// The client's address: the peer's, or from its PROXY protocol header.
     pub(crate) hop: Hop,
     /// Both addresses from the PROXY protocol header.

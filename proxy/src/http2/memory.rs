@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 use super::session::Session;
-use super::stream::ReceivedHead;
+use super::stream::{ReceivedHead, StreamState};
 use crate::http::engine::{Decoded, HeldHead, Pressure};
 use crate::limits::{H2_SEND_BYTES, SMALL_BUFFER_BYTES};
 use crate::memory::FreeList;
@@ -18,6 +18,8 @@ pub(crate) struct Memory {
     outputs: FreeList<Vec<u8>>,
     heads: FreeList<HeldHead>,
     responses: FreeList<Box<ReceivedHead>>,
+    /// Of streams that have ended.
+    states: FreeList<Rc<StreamState>>,
     pressure: Cell<Pressure>,
     /// Connections whose windows are smaller because of it.
     pressed: RefCell<Vec<Weak<Session>>>,
@@ -68,6 +70,16 @@ impl Memory {
         }
     }
 
+    /// Memory for a stream that is to be opened, or accepted.
+    pub(super) fn take_state(&self) -> Rc<StreamState> {
+        self.states.take().unwrap_or_default()
+    }
+
+    /// Returns it; nobody else knows it.
+    pub(super) fn put_state(&self, state: Rc<StreamState>) {
+        self.states.put(state);
+    }
+
     /// The state of the shard's memory.
     pub(super) fn pressure(&self) -> Pressure {
         self.pressure.get()
@@ -97,7 +109,9 @@ impl Memory {
         let outputs = self.outputs.trim(drop);
         let heads = self.heads.trim(drop);
         let responses = self.responses.trim(drop);
-        outputs.saturating_add(heads).saturating_add(responses)
+        let states = self.states.trim(drop);
+        let all = [outputs, heads, responses, states];
+        all.into_iter().fold(0, usize::saturating_add)
     }
 }
 

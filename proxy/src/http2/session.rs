@@ -177,14 +177,15 @@ impl Session {
 
     /// A stream that its client has just opened.
     pub(crate) fn accept(self: &Rc<Self>, key: StreamKey, then: Then) -> Stream {
-        let state = Rc::new(StreamState::accepted(key, then));
+        let state = self.memory.take_state();
+        state.accept(key, then);
         self.register(&state);
-        Stream::accepted(Rc::clone(self), state)
+        Stream::new(Rc::clone(self), state)
     }
 
     /// A stream that is to be opened with its request.
     pub(crate) fn stream_to_open(self: &Rc<Self>) -> Stream {
-        Stream::to_open(Rc::clone(self))
+        Stream::new(Rc::clone(self), self.memory.take_state())
     }
 
     /// Adds a stream to those that are found by their keys.

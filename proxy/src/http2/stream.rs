@@ -6,7 +6,6 @@
 
 mod state;
 
-use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
@@ -22,6 +21,7 @@ use crate::http::known::KnownHeader;
 use crate::memory::Buffer;
 use crate::shard::signals::Signals;
 
+use self::state::Sending;
 pub(crate) use self::state::{ReceivedHead, StreamEnd};
 pub(super) use self::state::{SendTurn, StreamState};
 
@@ -29,14 +29,6 @@ pub(super) use self::state::{SendTurn, StreamState};
 pub(crate) struct Stream {
     session: Rc<Session>,
     state: Rc<StreamState>,
-    head: RefCell<Option<HeldHead>>,
-    sending: Cell<Sending>,
-    /// The kind of request, if it is ours: an upgrade opens a tunnel.
-    request: Cell<RequestKind>,
-    /// The reset code if the message cannot be completed.
-    reset: Cell<Code>,
-    /// Bytes that the reader has and has not forwarded.
-    lent: Cell<usize>,
 }
 
 /// Whether a read can be cancelled by [`Signals::cancel_read`].
@@ -55,41 +47,11 @@ pub(crate) enum NoHead {
     Abandoned,
 }
 
-/// The state of the outgoing message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sending {
-    /// A request, not started; the head may be known.
-    Request,
-    /// A response, not started; the head may be known.
-    Response,
-    /// The head was sent, and perhaps some of the body.
-    Body,
-    Ended,
-    Broken,
-}
-
 impl Stream {
-    /// A client's stream, which waits for our response.
-    pub(super) fn accepted(session: Rc<Session>, state: Rc<StreamState>) -> Self {
-        Self::new(session, state, Sending::Response)
-    }
-
-    /// A stream for a request of ours.
-    pub(super) fn to_open(session: Rc<Session>) -> Self {
-        Self::new(session, Rc::new(StreamState::to_open()), Sending::Request)
-    }
-
-    fn new(session: Rc<Session>, state: Rc<StreamState>, sending: Sending) -> Self {
+    /// A stream of a connection, which has this user from now on.
+    pub(super) fn new(session: Rc<Session>, state: Rc<StreamState>) -> Self {
         session.enter();
-        Self {
-            session,
-            state,
-            head: RefCell::default(),
-            sending: Cell::new(sending),
-            request: Cell::new(RequestKind::Other),
-            reset: Cell::new(Code::INTERNAL_ERROR),
-            lent: Cell::new(0),
-        }
+        Self { session, state }
     }
 
     pub(crate) fn signals(&self) -> &Rc<Signals> {
@@ -112,7 +74,7 @@ impl Stream {
 
     /// Whether the request opens a tunnel.
     pub(crate) fn tunnels(&self) -> bool {
-        self.request.get() == RequestKind::Upgrade
+        self.state.request.get() == RequestKind::Upgrade
     }
 
     /// Sets the request head, which `write` writes, to send with the next bytes. `write` returns how it
@@ -123,12 +85,12 @@ impl Stream {
         write: impl FnOnce(&mut HeldHead) -> Switch,
     ) {
         let mut head = self.empty_head();
-        self.request.set(match (kind, write(&mut head)) {
+        self.state.request.set(match (kind, write(&mut head)) {
             (_, Switch::Tunnel) => RequestKind::Upgrade,
             (RequestKind::Upgrade, Switch::Ignored) => RequestKind::Other,
             (kind, Switch::Ignored) => kind,
         });
-        self.head.replace(Some(head));
+        self.state.head.replace(Some(head));
     }
 
     /// Sets the response head to send with the next bytes, without the fields that `drop` selects.
@@ -139,20 +101,20 @@ impl Stream {
     ) {
         let mut head = self.empty_head();
         encode::response(response, drop, &mut head);
-        self.head.replace(Some(head));
+        self.state.head.replace(Some(head));
     }
 
     /// Sets the head of a local response to send with the next bytes. Returns the body that follows it.
     pub(crate) fn put_local_response<'r>(&self, response: &LocalResponse<'r>) -> &'r [u8] {
         let mut head = self.empty_head();
         let body = encode::local_response(response, &mut head);
-        self.head.replace(Some(head));
+        self.state.head.replace(Some(head));
         body
     }
 
     /// Memory for a head: that of the one it replaces, or other.
     fn empty_head(&self) -> HeldHead {
-        let replaced = self.head.take();
+        let replaced = self.state.head.take();
         let mut head = replaced.unwrap_or_else(|| self.session.take_head());
         head.clear();
         head
@@ -211,7 +173,7 @@ impl Stream {
     ) -> Poll<io::Result<()>> {
         let sent = ready!(self.poll_all(context, payload, end));
         if sent.is_err() {
-            self.sending.set(Sending::Broken);
+            self.state.sending.set(Sending::Broken);
         }
         Poll::Ready(sent)
     }
@@ -226,7 +188,7 @@ impl Stream {
             Some([]) => Then::End,
             Some(_) | None => Then::More,
         };
-        if payload.is_empty() || self.sending.get() != Sending::Body {
+        if payload.is_empty() || self.state.sending.get() != Sending::Body {
             ready!(self.poll_head(context, payload, then))?;
         }
         while !payload.is_empty() {
@@ -234,10 +196,10 @@ impl Stream {
             self.state.signals.record_sent(sent);
             *payload = payload.get(sent..).unwrap_or_default();
             if payload.is_empty() && then == Then::End {
-                self.sending.set(Sending::Ended);
+                self.state.sending.set(Sending::Ended);
             }
         }
-        if self.sending.get() == Sending::Ended {
+        if self.state.sending.get() == Sending::Ended {
             return Poll::Ready(Ok(()));
         }
         match end {
@@ -245,7 +207,7 @@ impl Stream {
             Some([]) => self.session.end_body(&self.state)?,
             Some(lines) => self.session.write_trailers(&self.state, lines)?,
         }
-        self.sending.set(Sending::Ended);
+        self.state.sending.set(Sending::Ended);
         Poll::Ready(Ok(()))
     }
 
@@ -264,7 +226,7 @@ impl Stream {
         if self.is_gone() {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
-        let is_request = match self.sending.get() {
+        let is_request = match self.state.sending.get() {
             Sending::Request => true,
             Sending::Response => false,
             Sending::Body | Sending::Ended => return Poll::Ready(Ok(())),
@@ -275,15 +237,15 @@ impl Stream {
         } else {
             ready!(self.session.poll_room(&self.state));
         }
-        let head = self.head.take().ok_or(io::ErrorKind::InvalidInput)?;
+        let head = self.state.head.take().ok_or(io::ErrorKind::InvalidInput)?;
         let then = if payload.is_empty() { then } else { Then::More };
         if is_request {
-            let kind = self.request.get();
+            let kind = self.state.request.get();
             self.session.open(&self.state, kind, then, head)?;
         } else {
             self.session.respond(&self.state, then, head)?;
         }
-        self.sending.set(match then {
+        self.state.sending.set(match then {
             Then::More => Sending::Body,
             Then::End => Sending::Ended,
         });
@@ -302,7 +264,7 @@ impl Stream {
         if signals.is_disconnected() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        if self.sending.get() != Sending::Body || self.is_gone() {
+        if self.state.sending.get() != Sending::Body || self.is_gone() {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         let written = ready!(self.session.poll_data(&self.state, payload, then));
@@ -365,7 +327,7 @@ impl Stream {
 
     /// What was read has been forwarded: the peer may send as many bytes again.
     pub(crate) fn give_back(&self) {
-        let lent = self.lent.take();
+        let lent = self.state.lent.take();
         if lent > 0 {
             self.session.give_back(&self.state, lent);
         }
@@ -381,7 +343,7 @@ impl Stream {
     fn take(&self, buffer: &mut Buffer) -> Option<usize> {
         self.give_back();
         let taken = self.state.take(buffer, self.session.pool());
-        self.lent.set(taken);
+        self.state.lent.set(taken);
         (taken > 0 || self.state.finish_reading()).then_some(taken)
     }
 
@@ -415,7 +377,7 @@ impl Stream {
 
     /// Whether a whole response was sent before the end of its request.
     pub(crate) fn has_early_response(&self) -> bool {
-        self.sending.get() == Sending::Ended && !self.is_read()
+        self.state.sending.get() == Sending::Ended && !self.is_read()
     }
 
     /// Receives and drops bytes of the body. Returns whether there may be more: not after the end, a reset,
@@ -431,7 +393,7 @@ impl Stream {
             return Poll::Ready(false);
         }
         let waiting = self.state.drop_received(self.session.pool());
-        let dropped = waiting.saturating_add(self.lent.take());
+        let dropped = waiting.saturating_add(self.state.lent.take());
         if dropped > 0 {
             self.session.give_back(&self.state, dropped);
             return Poll::Ready(true);
@@ -464,13 +426,13 @@ impl Stream {
 
     /// Sets the code of a later reset.
     pub(crate) fn set_reset(&self, code: Code) {
-        self.reset.set(code);
+        self.state.reset.set(code);
     }
 
     /// Sends `RST_STREAM`, so that the peer stops sending.
     pub(crate) fn reset(&self) {
-        if self.sending.get() != Sending::Broken {
-            self.session.reset(&self.state, self.reset.get());
+        if self.state.sending.get() != Sending::Broken {
+            self.session.reset(&self.state, self.state.reset.get());
         }
     }
 
@@ -489,9 +451,13 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if let Some(head) = self.head.take() {
+        if let Some(head) = self.state.head.take() {
             self.session.put_head(head);
         }
         self.session.release(&self.state);
+        if let Some(state) = Rc::get_mut(&mut self.state) {
+            state.clear(self.session.pool());
+            self.session.put_state(Rc::clone(&self.state));
+        }
     }
 }

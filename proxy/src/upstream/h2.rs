@@ -368,7 +368,7 @@ impl H2Connection {
     /// A stream for another request.
     fn open_stream(&self, shard: &Rc<Shard>, session: &Rc<Session>) -> Box<Connection> {
         let used = self.requests.replace(self.requests.get() + 1) > 0;
-        let stream = Channel::H2(Box::new(session.stream_to_open()));
+        let stream = Channel::H2(session.stream_to_open());
         Connection::shared(shard, stream, used)
     }
 

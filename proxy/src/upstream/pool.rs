@@ -25,8 +25,9 @@ use super::endpoint_limit::{self, EndpointPermit};
 /// A connection to an endpoint, or a stream of one. Boxed, since a request moves it several times:
 /// out of the pool, into its exchange, and back.
 pub(crate) struct Connection {
-    pub(crate) stream: Channel,
+    /// Dropped before the stream that it can end, whose memory is used again.
     pub(crate) deadline: Deadline,
+    pub(crate) stream: Channel,
     /// Whether it was used before: then the endpoint may have closed it in the meantime.
     pub(crate) used: bool,
     /// The client in its PROXY header; other clients must not use it.

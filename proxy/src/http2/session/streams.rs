@@ -254,6 +254,11 @@ impl Session {
         self.wake_driver();
     }
 
+    /// Returns the memory of a stream that has ended.
+    pub(in crate::http2) fn put_state(&self, state: Rc<StreamState>) {
+        self.memory.put_state(state);
+    }
+
     /// Memory for a head that waits to be sent.
     pub(in crate::http2) fn take_head(&self) -> HeldHead {
         self.memory.take_head()

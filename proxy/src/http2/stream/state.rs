@@ -4,8 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::http::engine::error::ResetCause;
-use crate::http::engine::{StreamKey, Then};
+use crate::http::engine::error::{Code, ResetCause};
+use crate::http::engine::{HeldHead, StreamKey, Then};
+use crate::http::h1::RequestKind;
 use crate::http::head::ResponseHead;
 use crate::limits::INTERIM_RESPONSES;
 use crate::memory::{Buffer, BufferPool};
@@ -20,6 +21,15 @@ pub(in crate::http2) struct StreamState {
     pub(in crate::http2) opening: Cell<SendTurn>,
     received: RefCell<Received>,
     ending: Cell<Option<StreamEnd>>,
+    /// The head that is to be sent with the next bytes, once it is known.
+    pub(super) head: RefCell<Option<HeldHead>>,
+    pub(super) sending: Cell<Sending>,
+    /// The kind of request, if it is ours: an upgrade opens a tunnel.
+    pub(super) request: Cell<RequestKind>,
+    /// The reset code if the message cannot be completed.
+    pub(super) reset: Cell<Code>,
+    /// Bytes that the reader has and has not forwarded.
+    pub(super) lent: Cell<usize>,
 }
 
 /// A response head that was received: the head points into the bytes, where every field has its own line.
@@ -40,7 +50,21 @@ pub(in crate::http2) enum SendTurn {
     Now,
 }
 
+/// The state of the outgoing message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http2) enum Sending {
+    /// A request, not started; the head may be known.
+    Request,
+    /// A response, not started; the head may be known.
+    Response,
+    /// The head was sent, and perhaps some of the body.
+    Body,
+    Ended,
+    Broken,
+}
+
 /// What was received and not read yet.
+#[derive(Default)]
 struct Received {
     /// Heads of responses, in order.
     heads: VecDeque<Box<ReceivedHead>>,
@@ -52,8 +76,9 @@ struct Received {
 }
 
 /// How far the peer's message is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum EndState {
+    #[default]
     Open,
     /// It has ended, with trailers that the reader has not come to.
     Trailers,
@@ -73,32 +98,52 @@ pub(crate) enum StreamEnd {
     Violation,
 }
 
-impl StreamState {
-    /// A stream whose head was received.
-    pub(in crate::http2) fn accepted(key: StreamKey, then: Then) -> Self {
-        let end = match then {
-            Then::More => EndState::Open,
-            Then::End => EndState::Ended,
-        };
+impl Default for StreamState {
+    /// A stream that is to be opened with a request.
+    fn default() -> Self {
         Self {
-            key: Cell::new(key),
+            key: Cell::new(StreamKey::UNOPENED),
             signals: Rc::default(),
             turn: Cell::new(SendTurn::Free),
             opening: Cell::new(SendTurn::Free),
-            received: RefCell::new(Received {
-                heads: VecDeque::new(),
-                interims: 0,
-                buffers: VecDeque::new(),
-                trailers: Vec::new(),
-                end,
-            }),
+            received: RefCell::default(),
             ending: Cell::new(None),
+            head: RefCell::new(None),
+            sending: Cell::new(Sending::Request),
+            request: Cell::new(RequestKind::Other),
+            reset: Cell::new(Code::INTERNAL_ERROR),
+            lent: Cell::new(0),
+        }
+    }
+}
+
+impl StreamState {
+    /// A client has opened the stream: its head was received.
+    pub(in crate::http2) fn accept(&self, key: StreamKey, then: Then) {
+        self.key.set(key);
+        self.sending.set(Sending::Response);
+        if then == Then::End {
+            self.received.borrow_mut().end = EndState::Ended;
         }
     }
 
-    /// A stream that is to be opened.
-    pub(in crate::http2) fn to_open() -> Self {
-        Self::accepted(StreamKey::UNOPENED, Then::More)
+    /// Becomes as it was made, for another stream, and keeps its memory. Nobody else knows it.
+    pub(super) fn clear(&mut self, pool: &Rc<BufferPool>) {
+        // Those of the stream may still be held by what watches another one.
+        match Rc::get_mut(&mut self.signals) {
+            Some(signals) => *signals = Signals::default(),
+            None => self.signals = Rc::default(),
+        }
+        self.received.get_mut().clear(pool);
+        self.key.set(StreamKey::UNOPENED);
+        self.turn.set(SendTurn::Free);
+        self.opening.set(SendTurn::Free);
+        self.ending.set(None);
+        *self.head.get_mut() = None;
+        self.sending.set(Sending::Request);
+        self.request.set(RequestKind::Other);
+        self.reset.set(Code::INTERNAL_ERROR);
+        self.lent.set(0);
     }
 
     pub(in crate::http2) fn key(&self) -> StreamKey {
@@ -240,6 +285,15 @@ impl StreamState {
 }
 
 impl Received {
+    /// Forgets everything, and keeps the memory.
+    fn clear(&mut self, pool: &Rc<BufferPool>) {
+        self.heads.clear();
+        self.interims = 0;
+        self.buffers.drain(..).for_each(|buffer| pool.put(buffer));
+        self.trailers.clear();
+        self.end = EndState::Open;
+    }
+
     /// Copies bytes into the last buffer, and what does not fit there into further ones.
     fn append(&mut self, mut bytes: &[u8], pool: &Rc<BufferPool>) {
         while !bytes.is_empty() {
