@@ -16,7 +16,7 @@ use crate::http2 as h2;
 use crate::limits::{BYTES_PER_POLL, CLIENT_CHECK_INTERVAL};
 use crate::memory::Buffer;
 use crate::net::{Pipes, Stream};
-use crate::shard::deadline::{Deadline, Expiry, ReadHandle};
+use crate::shard::deadline::{Expiry, ReadHandle};
 
 mod side;
 mod splice;

@@ -41,6 +41,9 @@ pub(crate) trait Owner {
     /// The peer's settings have arrived or changed.
     fn on_settings(&mut self);
 
+    /// The connection is idle, and waits without a buffer: what only a busy one needs is to be freed.
+    fn on_parked(&mut self);
+
     /// The peer ends the connection with the last of its streams.
     fn on_go_away(&mut self);
 
@@ -146,7 +149,10 @@ impl<'a> Link<'a> {
                 owner.on_end(self.session.end_of_input(unread));
                 self.finish(StreamEnd::Closed);
             }
-            Arrival::Parked => self.session.release_memory(),
+            Arrival::Parked => {
+                self.session.release_memory();
+                owner.on_parked();
+            }
             Arrival::PingDue => self.session.ping(),
             Arrival::Verdict(verdict) => {
                 owner.on_verdict(verdict);

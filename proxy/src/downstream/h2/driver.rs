@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -53,7 +54,7 @@ pub(crate) async fn serve(downstream: &Rc<Downstream>, client: &mut Client, earl
         shard,
         client,
         streams: client.shared(),
-        limits,
+        most_requests: limits.requests_per_connection,
         accepted: VecDeque::new(),
         requests: 0,
         is_closing: false,
@@ -70,7 +71,8 @@ pub(crate) async fn serve(downstream: &Rc<Downstream>, client: &mut Client, earl
         serving.poll_turn(&mut link, context)
     })
     .await;
-    link.reader.linger().await;
+    // Boxed: an idle connection would otherwise reserve space for its end.
+    Box::pin(link.reader.linger()).await;
 }
 
 fn options(limits: &Limits) -> Options {
@@ -90,7 +92,8 @@ struct Serving<'a> {
     client: &'a Client,
     /// The connection's data shared with its streams.
     streams: Shared,
-    limits: Limits,
+    /// The most requests that the connection may carry.
+    most_requests: Option<NonZeroU64>,
     /// Streams whose requests are not served yet.
     accepted: VecDeque<Opened>,
     requests: u64,
@@ -162,7 +165,7 @@ impl Serving<'_> {
     fn is_goaway_due(&mut self) -> bool {
         !self.is_closing
             && (self.shard.draining.get()
-                || !self.limits.allows_request_after(self.requests)
+                || (self.most_requests).is_some_and(|most| self.requests >= most.get())
                 || self.client.is_old(self.shard.now())
                 || self.is_outdated())
     }
@@ -200,6 +203,10 @@ impl Owner for Serving<'_> {
     }
 
     fn on_settings(&mut self) {}
+
+    fn on_parked(&mut self) {
+        self.accepted.shrink_to_fit();
+    }
 
     fn on_go_away(&mut self) {
         self.is_leaving = true;

@@ -67,6 +67,8 @@ impl Owner for Echoes {
 
     fn on_settings(&mut self) {}
 
+    fn on_parked(&mut self) {}
+
     fn on_go_away(&mut self) {
         panic!("the client sends no GOAWAY");
     }

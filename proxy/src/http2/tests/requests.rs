@@ -125,6 +125,8 @@ impl Owner for Nobody {
 
     fn on_settings(&mut self) {}
 
+    fn on_parked(&mut self) {}
+
     fn on_go_away(&mut self) {}
 
     fn on_send_failure(&mut self) -> bool {

@@ -122,6 +122,9 @@ impl Owner for Requests<'_> {
         }
     }
 
+    /// Connections to endpoints keep their buffers.
+    fn on_parked(&mut self) {}
+
     fn on_go_away(&mut self) {
         self.connection.close(FailureKind::ConnectFailed);
     }

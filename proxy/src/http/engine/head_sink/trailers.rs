@@ -53,7 +53,8 @@ impl<'a> TrailerSink<'a> {
         if self.count > MAX_TRAILER_FIELDS || length > MAX_TRAILER_BYTES {
             return Err(Malformed::TrailersTooLarge);
         }
-        if !is_forbidden_trailer(decoded.name) {
+        // That of every gRPC call is known to be allowed.
+        if known == KnownHeader::GrpcStatus || !is_forbidden_trailer(decoded.name) {
             field(self.bytes, decoded.name, decoded.value);
         }
         Ok(())
