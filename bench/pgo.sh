@@ -22,8 +22,9 @@ program | profile) ;;
 esac
 cd "$(dirname "$0")/.."
 
-# HTTP/1 and 2, TLS, WebSocket, gRPC, many routes, and uploads, each with both I/O drivers.
-scenarios=S1,S2,S4,S5,S6,S8,S9,S11,S12,S13
+# HTTP/1 and 2, TLS, WebSocket, gRPC, many routes, uploads, and bodies over HTTP/2 on both sides, each with
+# both I/O drivers.
+scenarios=S1,S2,S4,S5,S6,S8,S9,S11,S12,S13,S18
 work="$PWD/target/pgo"
 host=$(rustc -vV | sed -n 's/^host: //p')
 merge="$(rustc --print sysroot)/lib/rustlib/$host/bin/llvm-profdata"
