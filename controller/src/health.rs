@@ -111,8 +111,8 @@ mod tests {
         let kinds = Kinds::new(&[]);
         let readiness = Readiness::new(kinds.clone());
         let outputs = Outputs::default();
-        assert_eq!(pending(&readiness, &outputs).len(), kinds.ids().count());
-        for id in kinds.ids() {
+        assert_eq!(pending(&readiness, &outputs).len(), kinds.iter().count());
+        for id in kinds.iter() {
             readiness.set(id, State::Synced);
         }
         let waits = pending(&readiness, &outputs);
@@ -125,10 +125,10 @@ mod tests {
     fn pending_conditions_are_named_with_their_error() {
         let kinds = Kinds::new(&[]);
         let readiness = Readiness::new(kinds.clone());
-        let id = kinds.ids().next().expect("a kind");
+        let id = kinds.iter().next().expect("a kind");
         readiness.fail(id, "403 forbidden");
         let waits = pending(&readiness, &Outputs::default());
-        let expected = format!("{} is not synced: 403 forbidden", kinds.name(id));
+        let expected = format!("{} is not synced: 403 forbidden", id.name());
         assert!(waits.contains(&expected), "{waits:?}");
     }
 }

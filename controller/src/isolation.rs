@@ -216,7 +216,7 @@ mod tests {
             own: "this".to_owned(),
         };
         let readiness = Readiness::new(Kinds::new(&[]));
-        for kind in readiness.kinds().ids() {
+        for kind in readiness.kinds().iter() {
             readiness.set(kind, crate::watch::State::Synced);
         }
         let outputs = Outputs::default();
@@ -224,7 +224,7 @@ mod tests {
             .published
             .publish(xds::delta::Publication::default());
         // Others are heard all the while: what is stale of this one may be a grant.
-        let silent = readiness.kinds().ids().last().expect("a kind");
+        let silent = readiness.kinds().iter().last().expect("a kind");
         readiness.heard(silent).set_silence(SILENCE);
         let mut isolated = outputs.isolated.subscribe();
         let following = follow(peers, readiness.clone(), &outputs);

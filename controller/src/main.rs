@@ -202,14 +202,14 @@ fn start_readers(
         metrics,
         ..
     } = context;
-    let kinds = readiness.kinds().clone();
     let options = Options {
         classes: [].into(),
         controller_name: args.controller_name.clone(),
         ..Options::cluster_of(&cluster_domain())
     };
     let outputs = Arc::clone(outputs);
-    let translation = Translation::new(options, kinds, outputs, metrics, Timestamp::now);
+    let translation =
+        Translation::new(options, readiness.kinds(), outputs, metrics, Timestamp::now);
     let (sender, changes) = mpsc::channel(CHANGES);
     let selectors = args.discovery_namespace_selectors.clone();
     let client = client(config, Retries::Never)?;

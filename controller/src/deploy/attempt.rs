@@ -13,10 +13,10 @@ use xds::model::ObjectName;
 
 use super::applier::{Applier, Owner, Problem, Report, hash_all};
 use super::child::{Child, ChildKind, Scaler};
-use super::deployer::Settings;
 use super::labels;
 use super::parameters::Parameters;
 use super::render::{RenderInput, Rendered, render};
+use super::settings::Settings;
 use super::watch::Children;
 use crate::outputs::{ExistingGateway, Outputs};
 use crate::queue::{Outcome, Panic};

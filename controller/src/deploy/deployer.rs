@@ -16,46 +16,14 @@ use xds::model::ObjectName;
 use super::applier::Applier;
 use super::attempt::{Attempt, Sources};
 use super::child::Child;
-use super::render::Defaults;
+use super::settings::Settings;
 use super::watch::Children;
 use super::{labels, watch as watches};
-use crate::args::{RunArgs, XdsMode};
 use crate::leadership::Leadership;
 use crate::outputs::Outputs;
 use crate::queue::{NextAction, Panic, Queue, QueueMeasures, Tasks, WriterMeasures, until};
 use crate::status::Deployment;
 use crate::stopping::Stopping;
-use crate::xds::AUDIENCE;
-
-/// The deployment settings of the controller.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Settings common to the proxies of all Gateways, except the authorities.
-    pub defaults: Defaults,
-    /// Whether proxies connect with TLS, and so need authorities.
-    pub is_encrypted: bool,
-}
-
-impl Settings {
-    /// The settings of the command line.
-    #[must_use]
-    pub fn of(args: &RunArgs) -> Self {
-        let is_encrypted = args.xds_mode != XdsMode::Plaintext;
-        let scheme = if is_encrypted { "https" } else { "http" };
-        let (service, namespace) = (&args.service, &args.namespace);
-        let port = args.xds_address.port();
-        Self {
-            defaults: Defaults {
-                image: args.proxy_image.clone(),
-                image_pull_policy: args.proxy_image_pull_policy.clone(),
-                xds_address: format!("{scheme}://{service}.{namespace}.svc:{port}"),
-                authorities: None,
-                audience: AUDIENCE.to_owned(),
-            },
-            is_encrypted,
-        }
-    }
-}
 
 /// Applies and deletes the workloads of Gateways.
 pub struct Deployer {

@@ -16,7 +16,9 @@ pub mod parameters;
 mod pod_counts;
 pub mod ports;
 pub mod render;
+mod settings;
 mod watch;
 
 pub use child::{Child, ChildKind};
-pub use deployer::{Deployer, Settings};
+pub use deployer::Deployer;
+pub use settings::Settings;

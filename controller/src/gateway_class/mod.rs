@@ -9,12 +9,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
-use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{debug, info, warn};
-use translate::api::{CLASS_KIND, GATEWAY_GROUP, OWN_GROUP, PARAMETERS_KIND};
+use translate::ObjectKind;
 
 pub use claims::{Claim, Claims, LostClass, ObservedClass};
 use claims::{DueClaim, ForeignClass};
@@ -23,6 +22,7 @@ use requests::Requests;
 use crate::args::RunArgs;
 use crate::context::Context;
 use crate::leadership::Election;
+use crate::watch::resource;
 
 /// Applies the default class and claims classes while this replica is the leader. `writers` is the
 /// leadership of those that write to Gateways and their resources: it begins once it is known which
@@ -189,8 +189,8 @@ async fn publish(context: &Context, (class, uid): (&str, String), reason: &str, 
         secondary: None,
     };
     let reference = ObjectReference {
-        api_version: Some(format!("{GATEWAY_GROUP}/v1")),
-        kind: Some(CLASS_KIND.to_owned()),
+        api_version: Some(CLASS.api_version()),
+        kind: Some(CLASS.name().to_owned()),
         name: Some(class.to_owned()),
         uid: Some(uid),
         ..ObjectReference::default()
@@ -203,23 +203,22 @@ async fn publish(context: &Context, (class, uid): (&str, String), reason: &str, 
 }
 
 fn classes(context: &Context) -> Api<DynamicObject> {
-    let gvk = GroupVersionKind::gvk(GATEWAY_GROUP, "v1", CLASS_KIND);
-    let resource = ApiResource::from_gvk_with_plural(&gvk, "gatewayclasses");
+    let resource = resource(CLASS, "v1");
     Api::all_with(context.client.clone(), &resource)
 }
 
 fn class(args: &RunArgs) -> Value {
     let name = &args.gateway_class;
     let mut class = json!({
-        "apiVersion": format!("{GATEWAY_GROUP}/v1"),
-        "kind": CLASS_KIND,
+        "apiVersion": CLASS.api_version(),
+        "kind": CLASS.name(),
         "metadata": {"name": name},
         "spec": {"controllerName": args.controller_name},
     });
     if let Some(parameters) = args.gateway_class_parameters_refs.0.get(name) {
         class["spec"]["parametersRef"] = json!({
-            "group": OWN_GROUP,
-            "kind": PARAMETERS_KIND,
+            "group": ObjectKind::GatewayParameters.group(),
+            "kind": ObjectKind::GatewayParameters.name(),
             "name": parameters.name,
             "namespace": parameters.namespace,
         });
@@ -227,6 +226,7 @@ fn class(args: &RunArgs) -> Value {
     class
 }
 
+const CLASS: ObjectKind = ObjectKind::GatewayClass;
 /// The annotation of a class with the installation that serves it: the namespace and the Service of its
 /// controller.
 pub const CLAIMED_BY: &str = "gateway-system.io/claimed-by";

@@ -28,26 +28,7 @@ pub(super) struct Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     has_failed: bool,
-    kind: KindRank,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum KindRank {
-    Class,
-    Gateway,
-    ListenerSet,
-    Other,
-}
-
-impl KindRank {
-    fn of(object: &ObjectRef) -> Self {
-        match &*object.kind {
-            "GatewayClass" => Self::Class,
-            "Gateway" => Self::Gateway,
-            "ListenerSet" => Self::ListenerSet,
-            _ => Self::Other,
-        }
-    }
+    of_kind: u8,
 }
 
 /// The ready objects of one rank, by turn: the n-th object of a namespace has the n-th turn.
@@ -94,7 +75,7 @@ impl Ready {
         self.length += 1;
         let rank = Rank {
             has_failed,
-            kind: KindRank::of(object),
+            of_kind: object.kind.definition().write_rank,
         };
         let line = self.lines.entry(rank).or_default();
         let turn = line.next_turn(&object.name.namespace);

@@ -4,6 +4,7 @@
 //! server replaces as a whole, the entries and conditions of others are kept unchanged.
 
 use std::collections::BTreeMap;
+use translate::ObjectKind;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -269,8 +270,8 @@ impl<'a> Reference<'a> {
             (!value.is_null()).then_some((name, value))
         });
         Self {
-            group: text("group", translate::api::GATEWAY_GROUP),
-            kind: text("kind", "Gateway"),
+            group: text("group", ObjectKind::Gateway.group()),
+            kind: text("kind", ObjectKind::Gateway.name()),
             others: others.collect(),
         }
     }

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::core::ApiResource;
 use serde_json::{Map, Value, json};
-use translate::ObjectRef;
-use translate::api::{Gateway, ListenerSet, ParentReference, Resource as _, XBackend};
+use translate::api::ParentReference;
+use translate::objects::kinds::StatusForm;
 use translate::status::{Condition, ConditionStatus, ConditionType, Reason, Status, shortened};
+use translate::{ObjectKind, ObjectRef};
 use xds::model::ObjectName;
 
 use super::merge::{Author, Comparison, DesiredStatus, Entries, compare};
@@ -126,11 +127,11 @@ fn desired(
         Status::Backend(status) => DesiredStatus::Whole(fields(&status)),
         Status::Route(status) => {
             let list = entries(Value::Object(fields(&status)), "parents");
-            DesiredStatus::Entries(Entries::Parents, list)
+            DesiredStatus::Entries(entries_of(object.kind)?, list)
         }
         Status::Policy(status) => {
             let list = entries(Value::Object(fields(&status)), "ancestors");
-            DesiredStatus::Entries(ancestors_of(&object.kind), list)
+            DesiredStatus::Entries(entries_of(object.kind)?, list)
         }
     };
     Some(desired)
@@ -147,23 +148,16 @@ fn fields(status: &impl serde::Serialize) -> Map<String, Value> {
 /// The desired status of an object that is no longer ours: no entries in lists. If the whole status
 /// was ours, the next owner replaces it.
 fn released(object: &ObjectRef) -> Option<DesiredStatus> {
-    let list = match &*object.kind {
-        "TrafficPolicy" | "XBackendTrafficPolicy" | "BackendTLSPolicy" | "XBackend" => {
-            ancestors_of(&object.kind)
-        }
-        "InferencePool" => Entries::Parents,
-        kind if kind.ends_with("Route") => Entries::Parents,
-        _ => return None,
-    };
-    Some(DesiredStatus::Entries(list, Vec::new()))
+    Some(DesiredStatus::Entries(entries_of(object.kind)?, Vec::new()))
 }
 
-/// The list of ancestors in the status of this kind of object.
-fn ancestors_of(kind: &str) -> Entries {
-    if kind == XBackend::KIND {
-        Entries::BackendAncestors
-    } else {
-        Entries::Ancestors
+/// The list of entries in the status of this kind of object; `None` if it has none.
+fn entries_of(kind: ObjectKind) -> Option<Entries> {
+    match kind.definition().status {
+        StatusForm::Parents => Some(Entries::Parents),
+        StatusForm::Ancestors => Some(Entries::Ancestors),
+        StatusForm::BackendAncestors => Some(Entries::BackendAncestors),
+        StatusForm::None | StatusForm::Whole => None,
     }
 }
 
@@ -179,9 +173,9 @@ fn deny_refused(status: &mut Status, namespace: &str, inputs: &StatusInputs<'_>)
     };
     let at = |parent: ParentObject<'_>| {
         let name = ObjectName::new(parent.namespace.unwrap_or(namespace), parent.name);
-        let gateway = match parent.kind {
-            Gateway::KIND => Some(&name),
-            ListenerSet::KIND => inputs.gateways_of_sets.get(&name),
+        let gateway = match ObjectKind::named(parent.kind) {
+            Some(ObjectKind::Gateway) => Some(&name),
+            Some(ObjectKind::ListenerSet) => inputs.gateways_of_sets.get(&name),
             // A route or Service, which several Gateways may serve.
             _ => return of_any(),
         };
@@ -252,7 +246,7 @@ pub fn listener_sets_in(status: &Status, namespace: &str) -> Vec<ObjectName> {
     match status {
         Status::Route(status) => {
             let parents = status.parents.iter().map(|it| &it.parent_ref);
-            let sets = parents.filter(|it| &*it.kind == ListenerSet::KIND);
+            let sets = parents.filter(|it| &*it.kind == ObjectKind::ListenerSet.name());
             let namespace_of =
                 |it: &ParentReference| it.namespace.as_deref().unwrap_or(namespace).to_owned();
             sets.map(|it| ObjectName::new(&namespace_of(it), &it.name))
@@ -260,7 +254,7 @@ pub fn listener_sets_in(status: &Status, namespace: &str) -> Vec<ObjectName> {
         }
         Status::Policy(status) => {
             let ancestors = status.ancestors.iter().map(|it| &it.ancestor_ref);
-            let sets = ancestors.filter(|it| it.kind == ListenerSet::KIND);
+            let sets = ancestors.filter(|it| it.kind == ObjectKind::ListenerSet.name());
             sets.map(|it| ObjectName::new(&it.namespace, &it.name))
                 .collect()
         }
@@ -307,7 +301,7 @@ fn conditions(status: &mut Status) -> Vec<&mut Condition> {
 /// The API resource of an object.
 fn resource(object: &ObjectRef, api_version: &str) -> ApiResource {
     let version = api_version.rsplit('/').next().unwrap_or(api_version);
-    ApiResource::from_gvk(&GroupVersionKind::gvk(&object.group, version, &object.kind))
+    crate::watch::resource(object.kind, version)
 }
 
 #[cfg(test)]

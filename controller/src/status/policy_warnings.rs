@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use translate::ObjectKind;
 use translate::ObjectRef;
-use translate::api::{BackendTlsPolicy, Resource as _, XBackend};
 use translate::status::{ProblemCondition, Reason, Status};
 
 /// The warnings about all policies, each reported once, and a flood of them slowly.
@@ -44,8 +44,7 @@ impl PolicyWarnings {
         seen: Option<Warning>,
         now: Instant,
     ) -> Option<Warning> {
-        let is_policy =
-            |it: &&Status| matches!(it, Status::Policy(_)) && object.kind != XBackend::KIND;
+        let is_policy = |it: &&Status| matches!(it, Status::Policy(_)) && object.kind.is_policy();
         let problems = status
             .filter(is_policy)
             .map(|it| it.problem_conditions(object));
@@ -170,7 +169,8 @@ fn text(problem: &ProblemCondition<'_>) -> String {
 /// part is without effect.
 fn is_missing(policy: &ObjectRef, problem: &ProblemCondition<'_>) -> bool {
     problem.reason == Reason::TargetNotFound
-        || problem.reason == Reason::PartiallyProgrammed && policy.kind == BackendTlsPolicy::KIND
+        || problem.reason == Reason::PartiallyProgrammed
+            && policy.kind == ObjectKind::BackendTlsPolicy
 }
 
 /// The reasons that are worth an Event: not that a policy is not in use, or less old than another.

@@ -10,7 +10,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::time::{Instant, timeout};
 use tracing::debug;
-use translate::{ObjectRef, api};
+use translate::{ObjectKind, ObjectRef};
 use xds::model::{Kind, ObjectName, ResourceKey};
 
 /// The object of a resource, from its key.
@@ -18,23 +18,11 @@ use xds::model::{Kind, ObjectName, ResourceKey};
 pub fn object_of(resource: &ResourceKey) -> Option<ObjectRef> {
     let parts: Vec<&str> = resource.key.split('/').collect();
     let (kind, namespace, name) = match (resource.kind, &*parts) {
-        (Kind::Bind, [_, _, namespace, name]) => ("Gateway", *namespace, *name),
-        (_, [kind, namespace, name, ..]) => (*kind, *namespace, *name),
+        (Kind::Bind, [_, _, namespace, name]) => (ObjectKind::Gateway, *namespace, *name),
+        (_, [kind, namespace, name, ..]) => (ObjectKind::named(kind)?, *namespace, *name),
         _ => return None,
     };
-    let group = match kind {
-        "Backend" | "TrafficPolicy" => api::OWN_GROUP,
-        "Service" | "Pod" => "",
-        "EndpointSlice" => "discovery.k8s.io",
-        "InferencePool" => api::INFERENCE_GROUP,
-        "XBackend" | "XBackendTrafficPolicy" => api::EXPERIMENTAL_GROUP,
-        _ => api::GATEWAY_GROUP,
-    };
-    Some(ObjectRef {
-        group: group.into(),
-        kind: kind.to_owned().into(),
-        name: ObjectName::new(namespace, name),
-    })
+    Some(ObjectRef::new(kind, &ObjectName::new(namespace, name)))
 }
 
 /// Rejections already reported, so that each is reported once, and a proxy that keeps rejecting new

@@ -11,8 +11,8 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
+use translate::ObjectKind;
 use translate::ObjectRef;
-use translate::api::{Gateway, ListenerSet, Resource as _};
 use translate::status::{
     AncestorReference, Blame, Condition, ConditionStatus, ConditionType, PolicyAncestorStatus,
     Reason, Status,
@@ -226,9 +226,9 @@ fn concerns(
     gateways_of_sets: &BTreeMap<ObjectName, ObjectName>,
 ) -> bool {
     let name = ObjectName::new(&target.namespace, &target.name);
-    match &*target.kind {
-        Gateway::KIND => name == *gateway,
-        ListenerSet::KIND => gateways_of_sets.get(&name) == Some(gateway),
+    match ObjectKind::named(&target.kind) {
+        Some(ObjectKind::Gateway) => name == *gateway,
+        Some(ObjectKind::ListenerSet) => gateways_of_sets.get(&name) == Some(gateway),
         _ => true,
     }
 }

@@ -12,8 +12,8 @@ use kube::Client;
 use tokio::task::yield_now;
 use tokio::time::{Instant, interval_at};
 use tracing::{info, warn};
+use translate::ObjectKind;
 use translate::ObjectRef;
-use translate::api::{self, Resource as _};
 use translate::status::{ConditionType, Status};
 use xds::model::ObjectName;
 
@@ -171,7 +171,7 @@ impl StatusWriter {
         }
         let now = Instant::now();
         for object in self.outputs.observed.keys() {
-            if object.kind == api::Gateway::KIND {
+            if object.kind == ObjectKind::Gateway {
                 self.presence.gateway(&object.name, now);
             }
             self.queue.compare(&object, now);
@@ -188,7 +188,7 @@ impl StatusWriter {
     /// Records events about policies that do not do what their authors expect.
     fn warn_about_policies<'a>(&mut self, objects: impl Iterator<Item = &'a ObjectRef>) {
         let now = Instant::now();
-        for object in objects.filter(|object| object.kind.ends_with("Policy")) {
+        for object in objects.filter(|object| object.kind.is_policy()) {
             let status = self.outputs.statuses.get(object);
             let seen = self.symptoms.warning(object);
             let Some(warning) = self.warnings.observe(object, status.as_deref(), seen, now) else {
@@ -209,7 +209,7 @@ impl StatusWriter {
     fn observed(&mut self, objects: &BTreeSet<ObjectRef>) {
         let now = Instant::now();
         for object in objects {
-            let is_gateway = object.kind == api::Gateway::KIND;
+            let is_gateway = object.kind == ObjectKind::Gateway;
             if self.outputs.observed.get(object).is_some() {
                 self.queue.observed(object, now);
                 if is_gateway {
@@ -227,7 +227,7 @@ impl StatusWriter {
     /// Queues Gateways with their ListenerSets.
     fn push_gateways(&mut self, gateways: &BTreeSet<ObjectName>) {
         for gateway in gateways {
-            let mut objects = BTreeSet::from([ObjectRef::of::<api::Gateway>(gateway)]);
+            let mut objects = BTreeSet::from([ObjectRef::new(ObjectKind::Gateway, gateway)]);
             let listeners = self.outputs.listener_binds.of_gateway(gateway);
             objects.extend(listeners.iter().filter_map(|(key, _)| object_of(key)));
             self.push(&objects);
@@ -246,7 +246,7 @@ impl StatusWriter {
         let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
         self.presence
             .connected(gateway, after.connected > 0, Instant::now());
-        let mut objects = BTreeSet::from([ObjectRef::of::<api::Gateway>(gateway)]);
+        let mut objects = BTreeSet::from([ObjectRef::new(ObjectKind::Gateway, gateway)]);
         let changed = changed_resources(&before, &after);
         objects.extend(changed.into_iter().filter_map(object_of));
         for object in before.refused.keys().filter_map(object_of) {
@@ -378,7 +378,7 @@ impl StatusWriter {
     ) -> BTreeMap<ObjectName, ObjectName> {
         let sets = listener_sets_in(status, &object.name.namespace).into_iter();
         let with_gateway = sets.filter_map(|set| {
-            let prefix = format!("{}/{set}/", api::ListenerSet::KIND);
+            let prefix = format!("{}/{set}/", ObjectKind::ListenerSet);
             let (gateway, _) = self.outputs.listener_binds.starting_with(&prefix)?;
             Some((set, gateway))
         });
@@ -389,10 +389,10 @@ impl StatusWriter {
     fn listeners(&self, object: &ObjectRef) -> (Option<ObjectName>, BTreeMap<String, AckCount>) {
         let binds = &self.outputs.listener_binds;
         let own = format!("{}/{}/", object.kind, object.name);
-        let (gateway, listeners) = match &*object.kind {
+        let (gateway, listeners) = match object.kind {
             // With those of its ListenerSets.
-            api::Gateway::KIND => (object.name.clone(), binds.of_gateway(&object.name)),
-            api::ListenerSet::KIND => match binds.starting_with(&own) {
+            ObjectKind::Gateway => (object.name.clone(), binds.of_gateway(&object.name)),
+            ObjectKind::ListenerSet => match binds.starting_with(&own) {
                 Some(found) => found,
                 None => return (None, BTreeMap::new()),
             },

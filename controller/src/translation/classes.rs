@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use translate::ObjectKind;
 use translate::ObjectRef;
-use translate::api::{CLASS_KIND, GATEWAY_GROUP};
 use translate::status::{GatewayClassStatus, Installed, Release, Status};
 use xds::model::ObjectName;
 
@@ -128,11 +128,7 @@ fn status(served: &ServedClass, installed: Installed, outputs: &Outputs) -> Gate
 
 /// A class as an object reference.
 pub(super) fn reference(name: &ObjectName) -> ObjectRef {
-    ObjectRef {
-        group: GATEWAY_GROUP.into(),
-        kind: CLASS_KIND.into(),
-        name: name.clone(),
-    }
+    ObjectRef::new(ObjectKind::GatewayClass, name)
 }
 
 #[cfg(test)]

@@ -6,17 +6,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::pace::Pace;
-use super::pending::Pending;
+use super::pending::{Pending, Waited};
 use crate::watch;
-
-/// What a pass waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Waited {
-    /// Its time.
-    UntilDue,
-    /// Less: it is for changes of quiet namespaces, and does not count for the pace of others.
-    LessForQuiet,
-}
 
 /// Collects changes until the next pass is due, or for a moment if a quiet namespace has one.
 pub(super) async fn gather(
@@ -61,11 +52,13 @@ const TOGETHER: Duration = Duration::from_millis(5);
 mod tests {
     use xds::model::ObjectName;
 
+    use translate::ObjectKind;
+
     use super::*;
-    use crate::watch::{Change, ChangeKind, Kinds};
+    use crate::watch::{Change, ChangeKind};
 
     fn change(namespace: &str, name: &str) -> Change {
-        let kind = Kinds::new(&[]).ids().next().expect("a kind");
+        let kind = ObjectKind::Gateway;
         Change {
             kind,
             received: Instant::now(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
-use translate::api::{ClusterTrustBundle, Gateway, Resource as _};
+use translate::ObjectKind;
 use translate::{Batch, Event, ListenerLimits, Object, ObjectRef, Store, files};
 use xds::model::ObjectName;
 
@@ -13,10 +13,9 @@ use super::in_batch::InBatch;
 use crate::gateway_class::ObservedClass;
 use crate::outputs::{ExistingGateway, Observed, Outputs};
 use crate::shared_values::SharedValues;
-use crate::watch::{Change, ChangeKind, Class, Content, KindId, Kinds, Reading};
+use crate::watch::{Change, ChangeKind, Class, Content, Kinds};
 
 pub(super) struct Intake {
-    kinds: Kinds,
     controller_name: String,
     outputs: Arc<Outputs>,
     classes: Classes,
@@ -25,16 +24,15 @@ pub(super) struct Intake {
     /// The objects of the batch that is collected.
     in_batch: InBatch<ObjectRef, Object>,
     /// Kinds that are not synced yet.
-    unsynced: BTreeSet<KindId>,
+    unsynced: BTreeSet<ObjectKind>,
     is_complete: bool,
 }
 
 impl Intake {
-    pub(super) fn new(kinds: Kinds, controller_name: String, outputs: Arc<Outputs>) -> Self {
+    pub(super) fn new(kinds: &Kinds, controller_name: String, outputs: Arc<Outputs>) -> Self {
         Self {
             controller_name,
-            unsynced: kinds.ids().collect(),
-            kinds,
+            unsynced: kinds.iter().collect(),
             outputs,
             classes: Classes::default(),
             texts: SharedValues::default(),
@@ -158,7 +156,7 @@ impl Intake {
                 }
                 if let Some(observed) = observed
                     .as_ref()
-                    .filter(|_| reference.kind == Gateway::KIND)
+                    .filter(|_| reference.kind == ObjectKind::Gateway)
                 {
                     // The class of its last valid version applies.
                     let before = self.outputs.gateways.get(&reference.name);
@@ -196,33 +194,32 @@ impl Intake {
         batch.push(Event::ListenerLimits(name, limits));
     }
 
-    fn synced(&mut self, kind: KindId, is_served: bool, batch: &mut Batch) {
+    fn synced(&mut self, kind: ObjectKind, is_served: bool, batch: &mut Batch) {
         self.unsynced.remove(&kind);
-        if self.kinds.name(kind) == ClusterTrustBundle::KIND {
+        if kind == ObjectKind::ClusterTrustBundle {
             batch.push(Event::TrustBundles(is_served));
             self.classes.set_trust_bundles(is_served, &self.outputs);
         }
-        if self.kinds.reading(kind) == Some(Reading::Release) {
+        if kind == ObjectKind::CustomResourceDefinition {
             self.classes.record_release_lookup(&self.outputs);
         }
     }
 
-    fn delete(&mut self, kind: KindId, name: ObjectName, batch: &mut Batch) {
-        let reading = self.kinds.reading(kind);
-        match reading {
-            Some(Reading::Parameters) => return self.set_parameters(name, None, batch),
-            Some(Reading::Release) => return self.classes.set_release(None, &self.outputs),
+    fn delete(&mut self, kind: ObjectKind, name: ObjectName, batch: &mut Batch) {
+        match kind {
+            ObjectKind::GatewayParameters => return self.set_parameters(name, None, batch),
+            ObjectKind::CustomResourceDefinition => {
+                return self.classes.set_release(None, &self.outputs);
+            }
             _ => {}
         }
-        let Some(reference) = self.kinds.reference(kind, &name) else {
-            return;
-        };
+        let reference = ObjectRef::new(kind, &name);
         self.outputs.observed.set(&reference, None);
         self.texts.released();
-        if reference.kind == Gateway::KIND {
+        if kind == ObjectKind::Gateway {
             self.outputs.gateways.set(&name, None);
         }
-        if reading == Some(Reading::Class) {
+        if kind == ObjectKind::GatewayClass {
             self.outputs.claims.deleted(&name.name);
             self.classes.remove(&name, &self.outputs);
             batch.push(Event::ClassParameters(name.name.to_string(), None));

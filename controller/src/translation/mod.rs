@@ -33,12 +33,12 @@ use xds::delta::{Encoded, Member, Publication};
 use xds::model::{Change, ObjectName, ResourceKey};
 
 pub use self::defects::leave_defects_to_the_log;
-use self::gather::{Waited, gather};
+use self::gather::gather;
 use self::intake::Intake;
 use self::measures::Measures;
 use self::oversized::Oversized;
 use self::pace::Pace;
-use self::pending::Pending;
+use self::pending::{Pending, Waited};
 use crate::deploy::ports::{Port, Ports};
 use crate::metrics::Metrics;
 use crate::outputs::Outputs;
@@ -79,7 +79,7 @@ impl Translation {
     #[must_use]
     pub fn new(
         options: Options,
-        kinds: Kinds,
+        kinds: &Kinds,
         outputs: Arc<Outputs>,
         metrics: &Metrics,
         clock: fn() -> Timestamp,

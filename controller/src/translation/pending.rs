@@ -14,8 +14,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 use xds::fast_hash::FastHashMap;
 
-use super::gather::Waited;
 use crate::watch::{Change, ChangeKind, Content};
+
+/// What a pass waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waited {
+    /// Its time.
+    UntilDue,
+    /// Less: it is for changes of quiet namespaces, and does not count for the pace of others.
+    LessForQuiet,
+}
 
 /// The changes that wait.
 #[derive(Debug, Default)]
@@ -181,8 +189,9 @@ mod tests {
 
     use xds::model::ObjectName;
 
+    use translate::ObjectKind;
+
     use super::*;
-    use crate::watch::Kinds;
 
     /// As if none of them were writes of statuses.
     fn take(pending: &mut Pending, waited: Waited) -> Vec<Change> {
@@ -190,7 +199,7 @@ mod tests {
     }
 
     fn change(namespace: &str, name: usize) -> Change {
-        let kind = Kinds::new(&[]).ids().next().expect("a kind");
+        let kind = ObjectKind::Gateway;
         Change {
             kind,
             received: Instant::now(),

@@ -81,6 +81,8 @@ mod tests {
     use tokio::time::Instant;
     use translate::Options;
 
+    use translate::ObjectKind;
+
     use super::*;
     use crate::metrics::Metrics;
     use crate::outputs::Outputs;
@@ -126,9 +128,9 @@ mod tests {
             Timestamp::UNIX_EPOCH
         };
         let (kinds, outputs) = (Kinds::new(&[]), Arc::new(Outputs::default()));
-        let kind = kinds.ids().next().expect("a kind");
+        let kind = ObjectKind::Gateway;
         let metrics = Metrics::default();
-        let translation = Translation::new(Options::cluster(), kinds, outputs, &metrics, clock);
+        let translation = Translation::new(Options::cluster(), &kinds, outputs, &metrics, clock);
         let (sender, changes) = mpsc::channel(1);
         let (_ready, is_ready) = watch::channel(true);
         let translation = translation.start(is_ready, changes).expect("a thread");

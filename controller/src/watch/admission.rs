@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use tracing::{debug, warn};
+use translate::ObjectKind;
 use translate::files::{self, AdmittedValue, Severity};
 use translate::status::{Release, shortened};
 
 use super::change::Content;
 use super::class::Class;
-use super::kinds::{Reading, WatchedKind};
+use super::kinds::{Reading, reading};
 use super::raw::Raw;
 use crate::outputs::Observed;
 
 /// Reads an object of a kind. `None` if it has no identity, which API servers never send.
-pub(super) fn read(kind: &WatchedKind, api_version: &str, raw: Raw) -> Option<Content> {
-    match kind.reading {
+pub(super) fn read(kind: ObjectKind, api_version: &str, raw: Raw) -> Option<Content> {
+    let reading = reading(kind);
+    match reading {
         Reading::Parameters => {
             let spec = raw.fields().remove("spec").unwrap_or_default();
             return Some(Content::Parameters(Arc::new(spec)));
@@ -30,15 +32,15 @@ pub(super) fn read(kind: &WatchedKind, api_version: &str, raw: Raw) -> Option<Co
         Reading::Object | Reading::ObjectAndStatus => {}
     }
     let status = raw.status.as_ref().map(|status| status.get());
-    let admitted = files::admit_json(kind.group, kind.kind, &raw.text, status);
+    let admitted = files::admit_json(kind, &raw.text, status);
     // It was only scanned before: its text may have half of a surrogate pair, which API servers never send.
     let admitted = admitted.inspect_err(|error| {
-        let (kind, name) = (kind.kind, raw.name());
+        let name = raw.name();
         warn!("{kind} {name} is ignored, since it cannot be parsed: {error}");
     });
     let admitted = admitted.ok().flatten()?;
     let observed =
-        (kind.reading == Reading::ObjectAndStatus).then(|| Arc::new(observe(raw, api_version)));
+        (reading == Reading::ObjectAndStatus).then(|| Arc::new(observe(raw, api_version)));
     let AdmittedValue {
         reference,
         object,

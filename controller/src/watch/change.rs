@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::time::Instant;
+use translate::ObjectKind;
 use translate::status::Release;
 use translate::{Object, ObjectRef};
 use xds::model::ObjectName;
 
 use super::class::Class;
-use super::kinds::KindId;
 use crate::outputs::Observed;
 
 /// A change reported by a watch.
 #[derive(Debug, Clone)]
 pub struct Change {
     /// Kind of the object.
-    pub kind: KindId,
+    pub kind: ObjectKind,
     /// When it was received.
     pub received: Instant,
     /// The kind of change.

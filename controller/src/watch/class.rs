@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use translate::api::{OWN_GROUP, PARAMETERS_KIND};
+use translate::ObjectKind;
+use translate::objects::kinds::OWN_GROUP;
 use xds::model::ObjectName;
 
 use crate::gateway_class::{CLAIMED_BY, Claim, RENEWED};
@@ -39,9 +40,9 @@ impl Class {
 
 fn parameters(reference: &Value) -> ClassParameters {
     let (group, kind) = (text(reference, "group"), text(reference, "kind"));
-    if (group, kind) != (OWN_GROUP, PARAMETERS_KIND) {
+    if ObjectKind::find(group, kind) != Some(PARAMETERS) {
         let why = format!(
-            "spec.parametersRef: {kind} of group {group} is not supported; use {PARAMETERS_KIND} of \
+            "spec.parametersRef: {kind} of group {group} is not supported; use {PARAMETERS} of \
              {OWN_GROUP}"
         );
         return Err(why.into());
@@ -49,7 +50,7 @@ fn parameters(reference: &Value) -> ClassParameters {
     let (namespace, name) = (text(reference, "namespace"), text(reference, "name"));
     ObjectName::parse(namespace, name).map_err(|_| {
         let why = format!(
-            "spec.parametersRef: `{namespace}/{name}` is not the name of a {PARAMETERS_KIND}; specify both \
+            "spec.parametersRef: `{namespace}/{name}` is not the name of a {PARAMETERS}; specify both \
              namespace and name"
         );
         why.into()
@@ -68,6 +69,8 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
+const PARAMETERS: ObjectKind = ObjectKind::GatewayParameters;
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -80,7 +83,7 @@ mod tests {
             let fields = json!({"spec": {"controllerName": "c", "parametersRef": reference}});
             Class::of(fields.as_object().expect("an object")).parameters
         };
-        let reference = |group: &str, namespace: &str| json!({"group": group, "kind": PARAMETERS_KIND, "name": "n", "namespace": namespace});
+        let reference = |group: &str, namespace: &str| json!({"group": group, "kind": PARAMETERS.name(), "name": "n", "namespace": namespace});
         assert_eq!(parameters(Value::Null), None);
         let expected = ObjectName::new("a", "n");
         assert_eq!(parameters(reference(OWN_GROUP, "a")), Some(Ok(expected)));

@@ -9,21 +9,22 @@ use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 use tokio::time::timeout;
+use translate::ObjectKind;
+use translate::objects::kinds::{KindDefinition, Origin};
 
-use super::kinds::{KindId, Kinds, WatchedKind};
+use super::kinds::{Kinds, is_built_in, resource};
 
 /// The served kinds, each in the best supported version.
-pub(super) type ServedKinds = BTreeMap<KindId, ApiResource>;
+pub(super) type ServedKinds = BTreeMap<ObjectKind, ApiResource>;
 
 /// The kinds that every API server serves.
 pub(super) fn built_in(kinds: &Kinds) -> ServedKinds {
-    let built_in = kinds.iter().filter(|kind| kind.is_built_in());
-    let resource = |kind: &WatchedKind| {
-        let version = kind.versions.first()?;
-        let gvk = GroupVersionKind::gvk(kind.group, version, kind.kind);
-        Some((kind.id, ApiResource::from_gvk(&gvk)))
-    };
-    built_in.filter_map(|kind| resource(kind)).collect()
+    let built_in = kinds.iter().filter(|kind| is_built_in(*kind));
+    let resources = built_in.filter_map(|kind| {
+        let version = kind.definition().versions.first()?;
+        Some((kind, resource(kind, version)))
+    });
+    resources.collect()
 }
 
 /// Whether the API server has started: until then, it may not know all kinds. One that has no such
@@ -42,11 +43,14 @@ pub(super) async fn is_ready(client: &Client) -> bool {
 ///
 /// The query failed. A kind that is not served is not an error.
 pub(super) async fn discover(client: &Client, kinds: &Kinds) -> kube::Result<ServedKinds> {
-    let others = kinds.iter().filter(|kind| !kind.is_built_in());
+    let others = kinds
+        .iter()
+        .filter(|kind| !is_built_in(*kind))
+        .map(|kind| (kind, kind.definition()));
     let others: Vec<_> = others.collect();
     let required: BTreeSet<(&str, &str)> = others
         .iter()
-        .flat_map(|kind| kind.versions.iter().map(|version| (kind.group, *version)))
+        .flat_map(|(_, it)| it.versions.iter().map(|version| (it.group, *version)))
         .collect();
     let mut resources: BTreeMap<(&str, &str), Vec<APIResource>> = BTreeMap::new();
     for group in client.list_api_groups().await?.groups {
@@ -66,17 +70,17 @@ pub(super) async fn discover(client: &Client, kinds: &Kinds) -> kube::Result<Ser
             resources.insert(*key, listed);
         }
     }
-    let best = others.into_iter().filter_map(|kind| {
-        let versions = kind.versions.iter();
+    let best = others.into_iter().filter_map(|(kind, definition)| {
+        let versions = definition.versions.iter();
         let mut served = versions.filter_map(|version| {
-            let listed = resources.get(&(kind.group, *version))?;
+            let listed = resources.get(&(definition.group, *version))?;
             let resource = listed
                 .iter()
-                .find(|it| it.kind == kind.kind && is_watched(it))?;
-            let gvk = GroupVersionKind::gvk(kind.group, version, kind.kind);
+                .find(|it| it.kind == definition.name && is_watched(it))?;
+            let gvk = GroupVersionKind::gvk(definition.group, version, definition.name);
             Some(ApiResource::from_gvk_with_plural(&gvk, &resource.name))
         });
-        Some((kind.id, served.next()?))
+        Some((kind, served.next()?))
     });
     Ok(best.collect())
 }
@@ -85,10 +89,15 @@ pub(super) async fn discover(client: &Client, kinds: &Kinds) -> kube::Result<Ser
 /// an API server that starts, or whose cache is behind. Its own list has to answer 404, and its definition
 /// must be gone. A kind that was not served before is also absent if its definition has no version that is
 /// read here, or cannot be read for lack of permission.
-pub(super) async fn is_absent(client: &Client, kind: &WatchedKind, was_served: bool) -> bool {
-    let plural = kind.plural();
-    for version in &kind.versions {
-        let list = format!("/apis/{}/{version}/{plural}?limit=1", kind.group);
+pub(super) async fn is_absent(client: &Client, kind: ObjectKind, was_served: bool) -> bool {
+    let KindDefinition {
+        group,
+        plural,
+        versions,
+        ..
+    } = kind.definition();
+    for version in *versions {
+        let list = format!("/apis/{group}/{version}/{plural}?limit=1");
         match get(client, &list).await {
             Answer::Code(404) => {}
             // Nobody may have granted reading a kind that is not installed.
@@ -96,17 +105,15 @@ pub(super) async fn is_absent(client: &Client, kind: &WatchedKind, was_served: b
             _ => return false,
         }
     }
-    if !kind.has_definition() {
+    if kind.definition().origin != Origin::Definition {
         return true;
     }
-    let definition = format!(
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.{}",
-        kind.group
-    );
+    let definition =
+        format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.{group}");
     match get(client, &definition).await {
         Answer::Code(404) => true,
         Answer::Code(403) => !was_served,
-        Answer::Text(text) => !was_served && !serves_any(&text, &kind.versions),
+        Answer::Text(text) => !was_served && !serves_any(&text, versions),
         Answer::Code(_) | Answer::None => false,
     }
 }

@@ -18,7 +18,8 @@ use kube::{Client, Resource as _};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-use translate::api::{ConfigMap, Resource as _};
+use translate::ObjectKind;
+use translate::objects::kinds::KindDefinition;
 
 use super::entries::PARSES_CONFIG_MAPS;
 use super::heard::Heard;
@@ -41,17 +42,21 @@ impl Events {
     pub(super) fn new(
         client: &Client,
         resource: &ApiResource,
-        field_selector: Option<&str>,
+        definition: &KindDefinition,
         shortened: &Arc<AtomicU32>,
         heard: &Heard,
     ) -> Self {
-        let longest_page = longest_page(resource);
+        let longest_page = if definition.is_large {
+            LARGE_OBJECTS
+        } else {
+            PAGE
+        };
         let (sender, receiver) = mpsc::channel(READ_AHEAD.min(longest_page as usize));
         let resume = Arc::new(Notify::new());
         let reader = Reader {
             client: client.clone(),
             requests: Request::new(DynamicObject::url_path(resource, None)),
-            field_selector: field_selector.map(str::to_owned),
+            field_selector: definition.field_selector.map(str::to_owned),
             longest_page,
             shortened: Arc::clone(shortened),
             version: None,
@@ -60,7 +65,7 @@ impl Events {
             resume: Arc::clone(&resume),
         };
         let mut task = JoinSet::new();
-        let is_of_maps = resource.kind == ConfigMap::KIND;
+        let is_of_maps = resource.kind == ObjectKind::ConfigMap.name();
         task.spawn(PARSES_CONFIG_MAPS.scope(is_of_maps, reader.run()));
         Self {
             receiver,
@@ -350,14 +355,6 @@ fn of_event(error: kube::Error) -> kube::Error {
 
 fn list_failed(error: kube::Error) -> Stop {
     Stop::Failed(watcher::Error::InitialListFailed(error))
-}
-
-/// Objects in a page of a list, unless such pages do not arrive.
-fn longest_page(resource: &ApiResource) -> u32 {
-    match &*resource.kind {
-        "ConfigMap" | "Secret" => LARGE_OBJECTS,
-        _ => PAGE,
-    }
 }
 
 /// More than most clusters have of any kind, so that a list is one page. An API server prepares a whole

@@ -8,6 +8,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
+use translate::ObjectKind;
+use translate::objects::kinds::Need;
 
 use kube::Client;
 use kube::core::ApiResource;
@@ -24,7 +26,7 @@ use super::backoff::Backoff;
 use super::change::{Change, ChangeKind, Content};
 use super::entries::ENTRIES;
 use super::events::{Events, Read};
-use super::kinds::{Requirement, WatchedKind};
+use super::kinds::is_scoped;
 use super::measures::Measures;
 use super::raw::Raw;
 use super::readiness::{Readiness, State};
@@ -42,7 +44,7 @@ pub(super) enum Service {
 
 /// The watch of one kind.
 pub(super) struct Follower {
-    pub(super) kind: Arc<WatchedKind>,
+    pub(super) kind: ObjectKind,
     pub(super) client: Client,
     pub(super) service: watch::Receiver<Service>,
     pub(super) rediscover: Arc<Notify>,
@@ -125,7 +127,7 @@ impl Follower {
                 if self.is_of_config_maps() {
                     self.readiness.policies_settled().await;
                 }
-                if self.kind.is_scoped() {
+                if is_scoped(self.kind) {
                     let scope = self.scopes.wait_for(Option::is_some).await;
                     drop(scope.map_err(|_| ReceiverClosed)?);
                     // It may have changed at the same time as the last watch ended.
@@ -143,12 +145,12 @@ impl Follower {
         }
         self.progress.invalid.clear();
         self.progress.held.clear();
-        self.reports.absent(self.kind.id);
-        if self.readiness.set(self.kind.id, State::Absent) {
-            let kind = &self.kind;
+        self.reports.absent(self.kind);
+        if self.readiness.set(self.kind, State::Absent) {
             info!(
                 "{} of group {} is not served by the API server; watching starts when it is",
-                kind.kind, kind.group
+                self.kind,
+                self.kind.group()
             );
         }
         self.send(ChangeKind::Absent).await
@@ -156,9 +158,15 @@ impl Follower {
 
     /// Lists and watches, until the kind is served differently, or a new list is needed.
     async fn follow(&mut self, resource: &ApiResource) -> Result<(), ReceiverClosed> {
-        let (selector, shortened) = (self.kind.field_selector, &self.progress.shortened);
-        let heard = self.readiness.heard(self.kind.id);
-        let mut events = Events::new(&self.client, resource, selector, shortened, &heard);
+        let shortened = &self.progress.shortened;
+        let heard = self.readiness.heard(self.kind);
+        let mut events = Events::new(
+            &self.client,
+            resource,
+            self.kind.definition(),
+            shortened,
+            &heard,
+        );
         if self.progress.paused_until.is_none() {
             events.resume();
         }
@@ -269,7 +277,7 @@ impl Follower {
 
     fn recovered(&mut self) {
         if self.progress.last_error.take().is_some() {
-            info!("watch of {} recovered", self.kind.kind);
+            info!("watch of {} recovered", self.kind);
         }
         self.count();
     }
@@ -285,17 +293,17 @@ impl Follower {
         if let Some(selection) = &mut self.selection {
             selection.complete();
         }
-        self.measures.list(self.kind.kind);
-        self.readiness.set(self.kind.id, State::Synced);
+        self.measures.list(self.kind.name());
+        self.readiness.set(self.kind, State::Synced);
         self.send(ChangeKind::Synced).await?;
         if let Some(scope) = self.progress.listed_scope.take() {
-            self.reports.listed(self.kind.id, &scope);
+            self.reports.listed(self.kind, &scope);
         }
         Ok(())
     }
 
     async fn upsert(&mut self, raw: Raw, resource: &ApiResource) -> Result<(), ReceiverClosed> {
-        self.measures.event(self.kind.kind);
+        self.measures.event(self.kind.name());
         if self.is_outdated(&raw) {
             return Ok(());
         }
@@ -304,11 +312,11 @@ impl Follower {
 
     async fn report(&mut self, raw: Raw, resource: &ApiResource) -> Result<(), ReceiverClosed> {
         let name = raw.name();
-        if self.kind.is_scoped() && !self.is_in_scope(&name) {
+        if is_scoped(self.kind) && !self.is_in_scope(&name) {
             return Ok(());
         }
         let uid = Uid::of(&raw);
-        let Some(content) = admission::read(&self.kind, &resource.api_version, raw) else {
+        let Some(content) = admission::read(self.kind, &resource.api_version, raw) else {
             return Ok(());
         };
         // An invalid edit keeps the previous version in effect, but not that of a deleted object.
@@ -356,7 +364,7 @@ impl Follower {
     }
 
     async fn delete(&mut self, name: &ObjectName) -> Result<(), ReceiverClosed> {
-        self.measures.event(self.kind.kind);
+        self.measures.event(self.kind.name());
         if self.forget(name) {
             self.send(ChangeKind::Delete(name.clone())).await?;
         }
@@ -387,7 +395,7 @@ impl Follower {
     /// Applies a change of the selected namespaces.
     async fn rescope(&mut self, started: Instant) -> Result<(), ReceiverClosed> {
         let scope = self.scopes.borrow_and_update().clone();
-        if !self.kind.is_scoped() || scope == self.progress.scope {
+        if !is_scoped(self.kind) || scope == self.progress.scope {
             return Ok(());
         }
         let old = std::mem::replace(&mut self.progress.scope, scope);
@@ -420,7 +428,7 @@ impl Follower {
 
     fn report_scope(&self) {
         if let Some(scope) = &self.progress.scope {
-            self.reports.holds(self.kind.id, scope);
+            self.reports.holds(self.kind, scope);
         }
     }
 
@@ -430,12 +438,12 @@ impl Follower {
         self.progress.unlisted = None;
         self.progress.listed_scope = None;
         let code = code(error);
-        self.measures.error(self.kind.kind, code);
+        self.measures.error(self.kind.name(), code);
         let text = describe(error);
-        self.readiness.fail(self.kind.id, &text);
+        self.readiness.fail(self.kind, &text);
         let is_new = self.progress.backoff.is_over();
         if is_new || self.progress.last_error.as_ref() != Some(&text) {
-            warn!("watch of {} failed; retrying: {text}", self.kind.kind);
+            warn!("watch of {} failed; retrying: {text}", self.kind);
             self.progress.last_error = Some(text);
         }
         self.progress.paused_until = Some(Instant::now() + self.progress.backoff.wait());
@@ -444,10 +452,10 @@ impl Follower {
             Some(410) => return Ok(WatchOutcome::Restart),
             Some(404) => self.rediscover.notify_one(),
             Some(403)
-                if self.kind.requirement == Requirement::Optional
+                if self.kind.definition().need == Need::Optional
                     && self.progress.known.is_empty() =>
             {
-                self.readiness.set(self.kind.id, State::Forbidden);
+                self.readiness.set(self.kind, State::Forbidden);
                 self.send(ChangeKind::Synced).await?;
             }
             _ => {}
@@ -459,7 +467,7 @@ impl Follower {
     fn reader_ended(&mut self) -> WatchOutcome {
         warn!(
             "watch of {} ended unexpectedly; listing again",
-            self.kind.kind
+            self.kind.name()
         );
         self.progress.paused_until = Some(Instant::now() + self.progress.backoff.wait());
         WatchOutcome::Restart
@@ -467,7 +475,7 @@ impl Follower {
 
     async fn send(&self, what: ChangeKind) -> Result<(), ReceiverClosed> {
         let change = Change {
-            kind: self.kind.id,
+            kind: self.kind,
             received: self.progress.received.unwrap_or_else(Instant::now),
             what,
         };
@@ -477,7 +485,7 @@ impl Follower {
     fn count(&self) {
         let progress = &self.progress;
         let (known, invalid) = (progress.known.len(), progress.invalid.len());
-        self.measures.objects(self.kind.kind, known, invalid);
+        self.measures.objects(self.kind.name(), known, invalid);
     }
 }
 

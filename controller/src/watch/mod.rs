@@ -26,7 +26,7 @@ mod supervisor;
 
 pub use change::{Change, ChangeKind, Content};
 pub use class::{Class, ClassParameters};
-pub(crate) use kinds::Reading;
-pub use kinds::{Extension, KindId, Kinds};
+pub(crate) use kinds::resource;
+pub use kinds::{Extension, Kinds};
 pub use readiness::{Readiness, State};
 pub use supervisor::Supervisor;

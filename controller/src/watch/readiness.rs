@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use translate::api::{Resource as _, TrafficPolicy};
+use translate::ObjectKind;
 
 use super::heard::Heard;
-use super::kinds::{KindId, Kinds};
+use super::kinds::Kinds;
 
 /// The state of every watch. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Readiness {
     kinds: Kinds,
-    states: Arc<Mutex<BTreeMap<KindId, State>>>,
-    heard: Arc<BTreeMap<KindId, Heard>>,
+    states: Arc<Mutex<BTreeMap<ObjectKind, State>>>,
+    heard: Arc<BTreeMap<ObjectKind, Heard>>,
     /// Wakes those that wait for a state.
     changed: Arc<Notify>,
 }
@@ -38,8 +38,8 @@ impl Readiness {
     /// Nothing is synced yet.
     #[must_use]
     pub fn new(kinds: Kinds) -> Self {
-        let states = kinds.ids().map(|id| (id, State::Syncing(None))).collect();
-        let heard = kinds.ids().map(|id| (id, Heard::default())).collect();
+        let states = kinds.iter().map(|id| (id, State::Syncing(None))).collect();
+        let heard = kinds.iter().map(|id| (id, Heard::default())).collect();
         Self {
             kinds,
             states: Arc::new(Mutex::new(states)),
@@ -55,7 +55,7 @@ impl Readiness {
     }
 
     /// When the watch of a kind last heard the API server.
-    pub(crate) fn heard(&self, kind: KindId) -> Heard {
+    pub(crate) fn heard(&self, kind: ObjectKind) -> Heard {
         self.heard.get(&kind).cloned().unwrap_or_default()
     }
 
@@ -64,7 +64,7 @@ impl Readiness {
     #[must_use]
     pub fn silence(&self) -> Duration {
         let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_synced = |id: &KindId| states.get(id) == Some(&State::Synced);
+        let is_synced = |id: &ObjectKind| states.get(id) == Some(&State::Synced);
         let synced = self.heard.iter().filter(|(id, _)| is_synced(id));
         let longest = synced.map(|(_, heard)| heard.silence()).max();
         let least = || self.heard.values().map(Heard::silence).min();
@@ -72,7 +72,7 @@ impl Readiness {
     }
 
     /// Sets the state of a watch. Returns whether it changed.
-    pub(crate) fn set(&self, kind: KindId, state: State) -> bool {
+    pub(crate) fn set(&self, kind: ObjectKind, state: State) -> bool {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         let is_changed = states.insert(kind, state.clone()) != Some(state);
         drop(states);
@@ -81,29 +81,25 @@ impl Readiness {
     }
 
     /// Whether the objects of a kind are known, or there are none.
-    pub(crate) fn is_settled(&self, kind: KindId) -> bool {
+    pub(crate) fn is_settled(&self, kind: ObjectKind) -> bool {
         let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         !matches!(states.get(&kind), Some(State::Syncing(_)))
     }
 
     /// Waits until TrafficPolicies are known.
     pub(crate) async fn policies_settled(&self) {
-        let policies = self.kinds.ids();
-        let policies = policies.filter(|id| self.kinds.name(*id) == TrafficPolicy::KIND);
-        for kind in policies {
-            loop {
-                let mut changed = pin!(self.changed.notified());
-                changed.as_mut().enable();
-                if self.is_settled(kind) {
-                    break;
-                }
-                changed.await;
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if self.is_settled(ObjectKind::TrafficPolicy) {
+                return;
             }
+            changed.await;
         }
     }
 
     /// Records an error of a watch that is not synced yet.
-    pub(crate) fn fail(&self, kind: KindId, error: &str) {
+    pub(crate) fn fail(&self, kind: ObjectKind, error: &str) {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(State::Syncing(last)) = states.get_mut(&kind) {
             *last = Some(error.to_owned());
@@ -115,7 +111,7 @@ impl Readiness {
     pub fn unsynced(&self) -> Vec<(&'static str, Option<String>)> {
         let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         let unsynced = states.iter().filter_map(|(id, state)| match state {
-            State::Syncing(error) => Some((self.kinds.name(*id), error.clone())),
+            State::Syncing(error) => Some((id.name(), error.clone())),
             State::Synced | State::Absent | State::Forbidden => None,
         });
         unsynced.collect()

@@ -5,18 +5,19 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kube::Client;
-use kube::core::Request;
 use kube::core::params::ListParams;
+use kube::core::{DynamicObject, Request};
+use kube::{Client, Resource as _};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::warn;
-use translate::api::{ConfigMap, Resource as _};
+use translate::ObjectKind;
 use xds::model::ObjectName;
 
 use super::backoff::Backoff;
 use super::entries::{ENTRIES, PARSES_CONFIG_MAPS};
+use super::kinds::resource;
 use super::list::ListParser;
 use super::raw::Raw;
 
@@ -232,11 +233,8 @@ impl Reread {
 
 /// Reads a ConfigMap as it is now. `None` if it does not exist.
 async fn read(client: &Client, name: &ObjectName) -> Result<Option<Raw>, String> {
-    let path = format!(
-        "/api/{}/namespaces/{}/configmaps",
-        ConfigMap::VERSION,
-        name.namespace
-    );
+    let maps = resource(ObjectKind::ConfigMap, "v1");
+    let path = DynamicObject::url_path(&maps, Some(&name.namespace));
     // A list of one object needs no other permission than the watch.
     let params = ListParams::default().fields(&format!("metadata.name={}", name.name));
     let request = Request::new(path).list(&params);

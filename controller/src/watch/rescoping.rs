@@ -6,17 +6,18 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+use translate::ObjectKind;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
-use super::kinds::{KindId, Kinds};
+use super::kinds::{Kinds, is_protecting};
 use super::scope::{Scope, Scopes};
 
 /// The scopes that each kind has reached.
 #[derive(Debug, Default)]
-pub(super) struct ScopeStates(BTreeMap<KindId, ScopeState>);
+pub(super) struct ScopeStates(BTreeMap<ObjectKind, ScopeState>);
 
 #[derive(Debug, Default)]
 struct ScopeState {
@@ -34,7 +35,7 @@ pub(super) struct Reports(watch::Sender<ScopeStates>);
 
 impl Reports {
     /// The kind has no objects.
-    pub(super) fn absent(&self, kind: KindId) {
+    pub(super) fn absent(&self, kind: ObjectKind) {
         self.update(kind, |state| {
             *state = ScopeState {
                 is_absent: true,
@@ -44,7 +45,7 @@ impl Reports {
     }
 
     /// Objects of this scope are reported from now on; those of others have been reported as deleted.
-    pub(super) fn holds(&self, kind: KindId, scope: &Scope) {
+    pub(super) fn holds(&self, kind: ObjectKind, scope: &Scope) {
         self.update(kind, |state| {
             let listed = state.listed.as_ref();
             state.listed = listed.map(|listed| listed.intersection(scope));
@@ -54,7 +55,7 @@ impl Reports {
     }
 
     /// All objects of this scope were reported, unless they have left since.
-    pub(super) fn listed(&self, kind: KindId, scope: &Scope) {
+    pub(super) fn listed(&self, kind: ObjectKind, scope: &Scope) {
         self.update(kind, |state| {
             let held = state.held.as_ref();
             state.listed = held.map(|held| held.intersection(scope));
@@ -63,11 +64,11 @@ impl Reports {
 
     /// The namespaces of the last complete list.
     #[cfg(test)]
-    pub(super) fn scope_listed(&self, kind: KindId) -> Option<Scope> {
+    pub(super) fn scope_listed(&self, kind: ObjectKind) -> Option<Scope> {
         self.0.borrow().0.get(&kind)?.listed.clone()
     }
 
-    fn update(&self, kind: KindId, change: impl FnOnce(&mut ScopeState)) {
+    fn update(&self, kind: ObjectKind, change: impl FnOnce(&mut ScopeState)) {
         self.0
             .send_modify(|states| change(states.0.entry(kind).or_default()));
     }
@@ -97,8 +98,8 @@ impl Rescoping {
     }
 
     /// The scopes for the watch of a kind.
-    pub(super) fn scopes(&self, kind: KindId) -> Scopes {
-        if self.kinds.is_policy(kind) {
+    pub(super) fn scopes(&self, kind: ObjectKind) -> Scopes {
+        if is_protecting(kind) {
             self.policies.subscribe()
         } else {
             self.others.subscribe()
@@ -171,7 +172,7 @@ impl Rescoping {
                 () = sleep_until(warn_at), if !has_warned => {
                     has_warned = true;
                     let policies: Vec<_> =
-                        self.kinds.policies().map(|it| self.kinds.name(it)).collect();
+                        self.kinds.policies().map(ObjectKind::name).collect();
                     warn!(
                         "newly selected namespaces are not read yet: waiting until their policies are listed ({}); see the errors of these watches",
                         policies.join(", ")
@@ -216,7 +217,7 @@ impl ScopeStates {
             })
     }
 
-    fn is_within(&self, kind: KindId, scope: &Scope) -> bool {
+    fn is_within(&self, kind: ObjectKind, scope: &Scope) -> bool {
         let held = self.0.get(&kind).and_then(|it| it.held.as_ref());
         held.is_none_or(|held| scope.covers(held))
     }

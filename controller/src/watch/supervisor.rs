@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use translate::ObjectKind;
 
 use kube::Client;
 use tokio::sync::{Notify, mpsc, watch};
@@ -14,7 +15,7 @@ use super::backoff::Backoff;
 use super::change::Change;
 use super::discovery::{self, ServedKinds};
 use super::follow::{Follower, Progress, Service};
-use super::kinds::{KindId, Kinds, NAMESPACE, WatchedKind};
+use super::kinds::{Kinds, is_built_in};
 use super::measures::Measures;
 use super::readiness::Readiness;
 use super::requests::{Reads, Requests};
@@ -27,12 +28,12 @@ use crate::selectors::Selectors;
 pub struct Supervisor {
     client: Client,
     kinds: Kinds,
-    services: BTreeMap<KindId, watch::Sender<Service>>,
+    services: BTreeMap<ObjectKind, watch::Sender<Service>>,
     rediscover: Arc<Notify>,
     /// Kinds that were served before, but not in the last discovery.
-    missing: Vec<KindId>,
+    missing: Vec<ObjectKind>,
     /// Kinds that discoveries do not name, and that are not absent.
-    hidden: BTreeSet<KindId>,
+    hidden: BTreeSet<ObjectKind>,
     /// Since when the API server has not been ready.
     unready_since: Option<Instant>,
     followers: JoinSet<()>,
@@ -54,7 +55,7 @@ impl Supervisor {
         let mut selection = Some(selection);
         let requests = Requests::default();
         let kinds = readiness.kinds();
-        let measures = Measures::register(metrics, kinds.iter().map(|it| it.kind));
+        let measures = Measures::register(metrics, kinds.iter().map(ObjectKind::name));
         let mut supervisor = Self {
             client: client.clone(),
             kinds: readiness.kinds().clone(),
@@ -67,20 +68,20 @@ impl Supervisor {
         };
         for kind in readiness.kinds().iter() {
             let (sender, service) = watch::channel(Service::Unknown);
-            supervisor.services.insert(kind.id, sender);
+            supervisor.services.insert(kind, sender);
             let follower = Follower {
                 client: client.clone(),
                 service,
                 rediscover: Arc::clone(&supervisor.rediscover),
-                scopes: rescoping.scopes(kind.id),
+                scopes: rescoping.scopes(kind),
                 reports: reports.clone(),
-                selection: selection.take_if(|_| kind.kind == NAMESPACE),
+                selection: selection.take_if(|_| kind == ObjectKind::Namespace),
                 changes: changes.clone(),
                 readiness: readiness.clone(),
                 measures: measures.clone(),
                 reads: Reads::new(&requests),
                 progress: Progress::default(),
-                kind: Arc::clone(kind),
+                kind,
             };
             supervisor.followers.spawn(follower.run());
         }
@@ -147,11 +148,11 @@ impl Supervisor {
     async fn take(&mut self, served: &ServedKinds) -> Duration {
         let kinds = self.kinds.clone();
         let mut wait = ALL_SERVED;
-        for kind in kinds.iter().filter(|kind| !kind.is_built_in()) {
-            if let Some(resource) = served.get(&kind.id) {
-                self.missing.retain(|missing| *missing != kind.id);
-                self.hidden.remove(&kind.id);
-                self.set(kind.id, Service::Served(resource.clone()));
+        for kind in kinds.iter().filter(|kind| !is_built_in(*kind)) {
+            if let Some(resource) = served.get(&kind) {
+                self.missing.retain(|missing| *missing != kind);
+                self.hidden.remove(&kind);
+                self.set(kind, Service::Served(resource.clone()));
                 continue;
             }
             wait = ABSENT_KIND_INTERVAL;
@@ -162,38 +163,39 @@ impl Supervisor {
 
     /// Handles that a discovery does not name a kind. That alone ends no watch: without its objects, such as
     /// policies, what they protect would be open.
-    async fn miss(&mut self, kind: &WatchedKind) {
-        let was_served = self.is_served(kind.id);
-        if was_served && !self.missing.contains(&kind.id) {
-            self.missing.push(kind.id);
+    async fn miss(&mut self, kind: ObjectKind) {
+        let was_served = self.is_served(kind);
+        if was_served && !self.missing.contains(&kind) {
+            self.missing.push(kind);
             return;
         }
-        if self.is(kind.id, &Service::Absent) {
+        if self.is(kind, &Service::Absent) {
             return;
         }
         if discovery::is_absent(&self.client, kind, was_served).await {
-            self.hidden.remove(&kind.id);
-            self.set(kind.id, Service::Absent);
-        } else if self.hidden.insert(kind.id) {
+            self.hidden.remove(&kind);
+            self.set(kind, Service::Absent);
+        } else if self.hidden.insert(kind) {
             warn!(
                 "the API server does not name {} of group {} among its resources, but its CustomResourceDefinition exists or could not be read; its objects stay in effect",
-                kind.kind, kind.group
+                kind,
+                kind.group()
             );
         }
     }
 
-    fn is(&self, id: KindId, service: &Service) -> bool {
+    fn is(&self, id: ObjectKind, service: &Service) -> bool {
         self.services
             .get(&id)
             .is_some_and(|it| *it.borrow() == *service)
     }
 
-    fn is_served(&self, id: KindId) -> bool {
+    fn is_served(&self, id: ObjectKind) -> bool {
         let service = self.services.get(&id);
         service.is_some_and(|service| matches!(*service.borrow(), Service::Served(_)))
     }
 
-    fn set(&self, id: KindId, service: Service) {
+    fn set(&self, id: ObjectKind, service: Service) {
         if let Some(sender) = self.services.get(&id) {
             sender.send_if_modified(|current| {
                 let is_changed = *current != service;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use translate::ObjectKind;
 use translate::files::admit_value;
 use translate::status::{GatewayClassStatus, Installed, Release, Status};
 use translate::{Event, ObjectRef, Options, Translator};
@@ -99,11 +100,9 @@ pub(crate) fn reference(object: &Value) -> ObjectRef {
     let api_version = text(&object["apiVersion"]);
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let metadata = &object["metadata"];
-    ObjectRef {
-        group: group.to_owned().into(),
-        kind: text(&object["kind"]).into(),
-        name: ObjectName::new(&text(&metadata["namespace"]), &text(&metadata["name"])),
-    }
+    let kind = ObjectKind::find(group, &text(&object["kind"])).expect("a kind that is read");
+    let name = ObjectName::new(&text(&metadata["namespace"]), &text(&metadata["name"]));
+    ObjectRef::new(kind, &name)
 }
 
 /// The expected result of objects: the model of each Gateway, and the statuses.
@@ -130,10 +129,10 @@ pub(crate) fn from_scratch(objects: &[Value], selectors: &Selectors) -> Outcome 
         if !is_selected(objects, selectors, &name.name.namespace) {
             continue;
         }
-        if name.kind == DEFINITION {
+        if name.kind == ObjectKind::CustomResourceDefinition {
             continue;
         }
-        if name.kind == "GatewayClass" {
+        if name.kind == ObjectKind::GatewayClass {
             batch.push(Event::Class(name.name.name.to_string(), true));
             let installed = Installed {
                 release,
@@ -144,7 +143,7 @@ pub(crate) fn from_scratch(objects: &[Value], selectors: &Selectors) -> Outcome 
             continue;
         }
         let fields: Map<String, Value> = object.as_object().cloned().unwrap_or_default();
-        let admitted = admit_value(&name.group, &name.kind, fields).expect("a kind that is read");
+        let admitted = admit_value(name.kind, fields).expect("a kind that is read");
         batch.push(Event::Upsert(admitted.object.expect("a valid object")));
     }
     batch.push(Event::Start);

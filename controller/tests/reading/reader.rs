@@ -44,7 +44,7 @@ impl Reader {
             ..Options::cluster()
         };
         let clock = || Timestamp::UNIX_EPOCH;
-        let translation = Translation::new(options, kinds, Arc::clone(&outputs), &metrics, clock);
+        let translation = Translation::new(options, &kinds, Arc::clone(&outputs), &metrics, clock);
         let mut tasks = JoinSet::new();
         tasks.spawn(watches.run());
         tasks.spawn(translation.run(changes));

@@ -4,6 +4,7 @@
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use translate::ObjectKind;
 use translate::files::admit_value;
 use translate::{Event, Object, Options, Translator};
 
@@ -187,7 +188,8 @@ fn admitted(group: &str, kind: &str, value: Value) -> Object {
     let Value::Object(fields) = value else {
         panic!("{kind} is not an object");
     };
-    let admitted = admit_value(group, kind, fields).expect("a kind that is read");
+    let admitted = admit_value(ObjectKind::find(group, kind).expect("a kind"), fields)
+        .expect("a kind that is read");
     let findings = admitted.findings;
     admitted
         .object

@@ -1,34 +1,18 @@
 //! The kinds of units, a file each: what each reads, its output, and what other units see of it.
 
-use crate::backend::own_unit::BackendUnit;
-use crate::backend::own_use::BackendUseUnit;
-use crate::backend::picker::PickerUnit;
-use crate::backend::pool_unit::PoolUnit;
-use crate::backend::service_unit::ServiceUnit;
-use crate::backend::x_backend_unit::XBackendUnit;
-use crate::budgets::cost::CostUnit;
-use crate::gateway::all_listeners::GatewayUnit;
-use crate::gateway::carried::CarriedUnit;
-use crate::gateway::listener_set_status_unit::SetStatusUnit;
-use crate::gateway::listeners_unit::ListenersUnit;
-use crate::gateway::properties_unit::GatewayPropertiesUnit;
-use crate::gateway::status_unit::GatewayStatusUnit;
-use crate::policy::backend_tls_status_unit::BackendTlsStatusUnit;
-use crate::policy::backend_tls_unit::BackendTlsUnit;
-use crate::policy::backend_traffic_effect::BackendTrafficEffectUnit;
-use crate::policy::backend_traffic_unit::BackendTrafficUnit;
-use crate::policy::effect::EffectUnit;
-use crate::policy::tokens::TokensUnit;
-use crate::policy::traffic::PolicyUnit;
-use crate::route::attached::AttachedUnit;
-use crate::route::resolved::{RouteKind, RouteName, RouteUnit};
+use crate::route::name::{RouteKind, RouteName};
 
 use xds::model::ObjectName;
 
 use crate::budgets::rooms::{Holder, HolderKind};
-use crate::engine::unit::AnyUnit;
 use crate::objects::owner::Owner;
 use crate::objects::store::Object;
+use crate::units::{
+    AnyUnit, AttachedUnit, BackendTlsStatusUnit, BackendTlsUnit, BackendTrafficEffectUnit,
+    BackendTrafficUnit, BackendUnit, BackendUseUnit, CarriedUnit, CostUnit, EffectUnit,
+    GatewayPropertiesUnit, GatewayStatusUnit, GatewayUnit, ListenersUnit, PickerUnit, PolicyUnit,
+    PoolUnit, RouteUnit, ServiceUnit, SetStatusUnit, TokensUnit, XBackendUnit,
+};
 
 /// The units of an object.
 pub(crate) fn of_object(object: &Object) -> Vec<AnyUnit> {

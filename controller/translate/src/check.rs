@@ -8,8 +8,7 @@ use crate::gateway::api::Gateway;
 use crate::gateway::status::ListenerStatus;
 use crate::objects::store::Store;
 use crate::options::Options;
-use crate::policy::status::PolicyStatus;
-use crate::status::{Condition, ConditionStatus, Statuses};
+use crate::status::{Condition, ConditionStatus, Status, Statuses};
 use crate::{files, translate};
 
 /// The verdict of a check.
@@ -79,42 +78,33 @@ fn severity(severity: Severity) -> &'static str {
 }
 
 fn write_statuses(statuses: &Statuses, out: &mut dyn Write) -> io::Result<()> {
-    for (name, status) in &statuses.gateways {
-        writeln!(out, "Gateway {name}")?;
-        write_conditions("  ", &status.conditions, out)?;
-        write_listeners(&status.listeners, out)?;
-    }
-    for (name, status) in &statuses.listener_sets {
-        writeln!(out, "ListenerSet {name}")?;
-        write_conditions("  ", &status.conditions, out)?;
-        write_listeners(&status.listeners, out)?;
-    }
-    for (object, status) in &statuses.routes {
+    for (object, status) in statuses.iter() {
         writeln!(out, "{object}")?;
-        for parent in &status.parents {
-            writeln!(out, "  parent {}", parent.parent_ref)?;
-            write_conditions("    ", &parent.conditions, out)?;
+        match status {
+            Status::GatewayClass(_) => {}
+            Status::Gateway(status) => {
+                write_conditions("  ", &status.conditions, out)?;
+                write_listeners(&status.listeners, out)?;
+            }
+            Status::ListenerSet(status) => {
+                write_conditions("  ", &status.conditions, out)?;
+                write_listeners(&status.listeners, out)?;
+            }
+            Status::Route(status) => {
+                for parent in &status.parents {
+                    writeln!(out, "  parent {}", parent.parent_ref)?;
+                    write_conditions("    ", &parent.conditions, out)?;
+                }
+            }
+            Status::Backend(status) => write_conditions("  ", &status.conditions, out)?,
+            Status::Policy(status) => {
+                for ancestor in &status.ancestors {
+                    let what = Status::role_of_ancestors(object.kind);
+                    writeln!(out, "  {what} {}", ancestor.ancestor_ref)?;
+                    write_conditions("    ", &ancestor.conditions, out)?;
+                }
+            }
         }
-    }
-    for (name, status) in &statuses.backends {
-        writeln!(out, "Backend {name}")?;
-        write_conditions("  ", &status.conditions, out)?;
-    }
-    for (name, status) in &statuses.traffic_policies {
-        writeln!(out, "TrafficPolicy {name}")?;
-        write_ancestors("target", status, out)?;
-    }
-    for (name, status) in &statuses.backend_tls_policies {
-        writeln!(out, "BackendTLSPolicy {name}")?;
-        write_ancestors("for", status, out)?;
-    }
-    for (name, status) in &statuses.x_backend_traffic_policies {
-        writeln!(out, "XBackendTrafficPolicy {name}")?;
-        write_ancestors("for", status, out)?;
-    }
-    for (name, status) in &statuses.x_backends {
-        writeln!(out, "XBackend {name}")?;
-        write_ancestors("for", status, out)?;
     }
     Ok(())
 }
@@ -124,14 +114,6 @@ fn write_listeners(listeners: &[ListenerStatus], out: &mut dyn Write) -> io::Res
         let routes = listener.attached_routes;
         writeln!(out, "  listener {}, routes: {routes}", listener.name)?;
         write_conditions("    ", &listener.conditions, out)?;
-    }
-    Ok(())
-}
-
-fn write_ancestors(what: &str, status: &PolicyStatus, out: &mut dyn Write) -> io::Result<()> {
-    for ancestor in &status.ancestors {
-        writeln!(out, "  {what} {}", ancestor.ancestor_ref)?;
-        write_conditions("    ", &ancestor.conditions, out)?;
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ mod options;
 pub mod policy;
 pub mod route;
 pub mod status;
+mod units;
 
 /// The types of all objects, as they are written.
 pub mod api {
@@ -37,7 +38,9 @@ use xds::model::{Model, ObjectName};
 pub use crate::budgets::ledger::{BudgetUse, Series};
 pub use crate::engine::{Batch, Defect, Delta, Event, Translator, ViewChange, note_panic};
 pub use crate::gateway::infrastructure::Infrastructure;
-pub use crate::objects::store::{Object, ObjectRef, Store};
+pub use crate::objects::kinds::ObjectKind;
+pub use crate::objects::object_ref::ObjectRef;
+pub use crate::objects::store::{Object, Store};
 pub use crate::options::{
     AssignedAddresses, CLUSTER_DOMAIN, CONTROLLER_NAME, DEFAULT_CLASS, Environment, ListenerLimits,
     Options,
@@ -76,7 +79,7 @@ pub fn translate(store: &Store, options: &Options) -> Translation {
     };
     translation.model.apply(delta.resources);
     for (object, status) in delta.statuses {
-        translation.statuses.set(&object, status);
+        translation.statuses.set(object, status);
     }
     for (gateway, infrastructure) in delta.infrastructure {
         let infrastructure = infrastructure.map(|it| (gateway, it));

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use prost::Message as _;
 use serde_json::json;
 use support::{GATEWAY_API, Refused, admitted, gateway, listener_set};
+use translate::ObjectKind;
 use translate::budgets::{Budget, Limits};
 use translate::status::Status;
 use translate::{Delta, Event, Object, Options, Translator};
@@ -316,7 +317,7 @@ fn policy_of(delta: &Delta) -> Policy {
 
 fn status_of(delta: &Delta) -> Option<&Status> {
     let mut statuses = delta.statuses.iter();
-    let (_, status) = statuses.find(|(object, _)| object.kind == "TrafficPolicy")?;
+    let (_, status) = statuses.find(|(object, _)| object.kind == ObjectKind::TrafficPolicy)?;
     status.as_ref()
 }
 

@@ -73,9 +73,10 @@ fn condition(statuses: &[(String, Status)], route: &str, kind: ConditionType) ->
 }
 
 fn statuses_of(translation: &Translation) -> Vec<(String, Status)> {
-    let routes = translation.statuses.routes.iter();
+    let statuses = translation.statuses.iter();
+    let routes = statuses.filter(|(_, status)| matches!(status, Status::Route(_)));
     routes
-        .map(|(object, status)| (object.to_string(), Status::Route(status.clone())))
+        .map(|(object, status)| (object.to_string(), status.clone()))
         .collect()
 }
 

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 use translate::files::{Source, admit};
-use translate::{Options, Store, translate};
+use translate::status::Status;
+use translate::{ObjectKind, ObjectRef, Options, Store, translate};
+use xds::model::ObjectName;
 
 #[test]
 fn statuses_serialize_like_kubernetes_conditions() {
@@ -11,7 +13,11 @@ fn statuses_serialize_like_kubernetes_conditions() {
     let objects = admitted.objects.into_iter();
     let store: Store = objects.map(|(object, _)| object).collect();
     let statuses = translate(&store, &Options::machine()).statuses;
-    let route = statuses.routes.values().next().expect("a status");
+    let name = ObjectName::new("default", "web");
+    let route = statuses.get(&ObjectRef::new(ObjectKind::HttpRoute, &name));
+    let Some(Status::Route(route)) = route else {
+        panic!("it has no status: {statuses:?}");
+    };
     let expected = json!({"parents": [{
         "parentRef": {
             "group": "gateway.networking.k8s.io",
@@ -39,7 +45,11 @@ fn statuses_serialize_like_kubernetes_conditions() {
         ],
     }]});
     assert_eq!(serde_json::to_value(route).expect("plain data"), expected);
-    let gateway = statuses.gateways.values().next().expect("a status");
+    let name = ObjectName::new("default", "gw");
+    let gateway = statuses.get(&ObjectRef::new(ObjectKind::Gateway, &name));
+    let Some(Status::Gateway(gateway)) = gateway else {
+        panic!("it has no status: {statuses:?}");
+    };
     let gateway = serde_json::to_value(gateway).expect("plain data");
     let listener = &gateway["listeners"][0];
     assert_eq!(listener["name"], "http");

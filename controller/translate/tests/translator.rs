@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
+use translate::ObjectKind;
 use translate::files::{Source, admit};
 use translate::status::{ConditionStatus, ConditionType, Status};
 use translate::{
@@ -162,7 +163,7 @@ spec:
     assert!(!joined("gw-01"), "it would ask the picker without TLS");
 
     let mut statuses = delta.statuses.iter();
-    let status = statuses.find(|(it, _)| it.kind == "InferencePool");
+    let status = statuses.find(|(it, _)| it.kind == ObjectKind::InferencePool);
     let Some((_, Some(Status::Route(status)))) = status else {
         panic!("the pool has no status: {status:?}");
     };
@@ -210,7 +211,8 @@ spec:
     let (_, delta) = in_a_cluster(&format!("{policies}{other}"));
     let accepted = |name: &str, gateway: &str| {
         let mut statuses = delta.statuses.iter();
-        let status = statuses.find(|(it, _)| it.kind == "XBackend" && &*it.name.name == name);
+        let status =
+            statuses.find(|(it, _)| it.kind == ObjectKind::XBackend && &*it.name.name == name);
         let Some((_, Some(Status::Policy(status)))) = status else {
             panic!("the XBackend has no status: {status:?}");
         };
@@ -228,7 +230,7 @@ fn targets_that_do_not_exist_take_no_places_of_gateways_in_a_policys_status() {
     let (mut translator, delta) = with_policies_of_many_gateways();
     let listed = |delta: &Delta| -> (Vec<String>, String) {
         let mut statuses = delta.statuses.iter();
-        let status = statuses.find(|(it, _)| it.kind == "XBackendTrafficPolicy");
+        let status = statuses.find(|(it, _)| it.kind == ObjectKind::XBackendTrafficPolicy);
         let Some((_, Some(Status::Policy(status)))) = status else {
             panic!("the policy has no status: {status:?}");
         };

@@ -7,13 +7,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Error, Result, anyhow};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
+use kube::client::UpgradeConnectionError;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::time::timeout;
 
-use super::refusal::explain_forward;
+use super::refusal::root;
 
 /// A port of a pod.
 #[derive(Clone)]
@@ -74,6 +75,27 @@ impl fmt::Display for PodPort {
 impl fmt::Debug for PodPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// The error of an attempt to connect to a port of a pod.
+fn explain_forward(error: &kube::Error, port: &PodPort) -> Error {
+    let (pod, namespace) = (&port.pod, &port.namespace);
+    let code = match error {
+        kube::Error::UpgradeConnection(UpgradeConnectionError::ProtocolSwitch(code)) => {
+            code.as_u16()
+        }
+        kube::Error::Api(status) => status.code,
+        _ => 0,
+    };
+    match code {
+        403 => anyhow!(
+            "you may not forward ports of pods in namespace {namespace}; ask an administrator of the \
+             cluster for the verbs get and create on pods/portforward"
+        ),
+        404 => anyhow!("pod {pod} in namespace {namespace} is gone; try again"),
+        0 => anyhow!("cannot forward to {port}: {}", root(error)),
+        code => anyhow!("cannot forward to {port}: the API server responded with {code}"),
     }
 }
 

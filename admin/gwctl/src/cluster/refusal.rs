@@ -1,9 +1,7 @@
 //! Errors of the cluster's API, explained to the user with what to do next.
 
 use anyhow::{Error, anyhow};
-use kube::client::{AuthError, UpgradeConnectionError};
-
-use super::forward::PodPort;
+use kube::client::AuthError;
 
 /// The error of an attempt to do `what` on the API server at `address`.
 pub(super) fn explain(error: kube::Error, what: &str, address: &str) -> Error {
@@ -41,27 +39,6 @@ pub(super) fn explain(error: kube::Error, what: &str, address: &str) -> Error {
 /// found`.
 const NO_KIND: &str = "could not find the requested resource";
 
-/// The error of an attempt to connect to a port of a pod.
-pub(super) fn explain_forward(error: &kube::Error, port: &PodPort) -> Error {
-    let (pod, namespace) = (&port.pod, &port.namespace);
-    let code = match error {
-        kube::Error::UpgradeConnection(UpgradeConnectionError::ProtocolSwitch(code)) => {
-            code.as_u16()
-        }
-        kube::Error::Api(status) => status.code,
-        _ => 0,
-    };
-    match code {
-        403 => anyhow!(
-            "you may not forward ports of pods in namespace {namespace}; ask an administrator of the \
-             cluster for the verbs get and create on pods/portforward"
-        ),
-        404 => anyhow!("pod {pod} in namespace {namespace} is gone; try again"),
-        0 => anyhow!("cannot forward to {port}: {}", root(error)),
-        code => anyhow!("cannot forward to {port}: the API server responded with {code}"),
-    }
-}
-
 fn explain_login(error: &AuthError) -> Error {
     match error {
         AuthError::AuthExecStart(why) => anyhow!(
@@ -78,7 +55,7 @@ fn explain_login(error: &AuthError) -> Error {
 }
 
 /// The innermost cause: those around it repeat each other.
-fn root(error: &kube::Error) -> String {
+pub(super) fn root(error: &kube::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
         cause = inner;

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::{Args, Subcommand, ValueEnum};
 use http::uri::Authority;
 
-use super::provider::ProviderUrl;
+use super::provider_url::ProviderUrl;
 use crate::cluster::Kind;
 
 /// Arguments of `gwctl idp` and its subcommands.

@@ -4,7 +4,8 @@ use anyhow::{Error, anyhow};
 use http::StatusCode;
 use serde_json::Value;
 
-use super::provider::{HttpResponse, ProviderUrl};
+use super::provider::HttpResponse;
+use super::provider_url::ProviderUrl;
 use crate::output::shown;
 
 /// The purpose of a call, which decides what a refusal means.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::args::{HostPort, PolicyTarget};
-use super::provider::ProviderUrl;
+use super::provider_url::ProviderUrl;
 use super::setup::Setup;
 use crate::cluster::Kind;
 

@@ -17,6 +17,7 @@ mod manifest;
 mod password;
 mod profile;
 mod provider;
+mod provider_url;
 mod registration;
 mod setup;
 mod status;

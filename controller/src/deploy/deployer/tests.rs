@@ -13,6 +13,7 @@ use translate::{AssignedAddresses, Infrastructure};
 
 use super::*;
 use crate::deploy::ports::{Port, Transport};
+use crate::deploy::render::Defaults;
 use crate::leadership::Election;
 use crate::metrics::Metrics;
 use crate::outputs::ExistingGateway;

@@ -1,4 +1,5 @@
 use serde_json::json;
+use translate::ObjectKind;
 use translate::api;
 use translate::status::{
     AncestorReference, Condition, PolicyAncestorStatus, PolicyStatus, RouteParentStatus,
@@ -167,18 +168,14 @@ fn a_rejection_by_one_gateways_proxy_concerns_that_gateways_entry_alone() {
 #[test]
 fn the_plurals_of_all_kinds_are_known() {
     for (kind, plural) in [
-        ("Gateway", "gateways"),
-        ("ListenerSet", "listenersets"),
-        ("GRPCRoute", "grpcroutes"),
-        ("BackendTLSPolicy", "backendtlspolicies"),
-        ("TrafficPolicy", "trafficpolicies"),
-        ("Backend", "backends"),
+        (ObjectKind::Gateway, "gateways"),
+        (ObjectKind::ListenerSet, "listenersets"),
+        (ObjectKind::GrpcRoute, "grpcroutes"),
+        (ObjectKind::BackendTlsPolicy, "backendtlspolicies"),
+        (ObjectKind::TrafficPolicy, "trafficpolicies"),
+        (ObjectKind::Backend, "backends"),
     ] {
-        let object = ObjectRef {
-            group: "g".into(),
-            kind: kind.into(),
-            name: ObjectName::new("a", "b"),
-        };
+        let object = ObjectRef::new(kind, &ObjectName::new("a", "b"));
         let resource = resource(&object, "g/v1");
         assert_eq!((&*resource.plural, &*resource.version), (plural, "v1"));
     }
@@ -216,7 +213,7 @@ fn an_invalid_version_is_reported_with_its_generation() {
 fn the_status_of_an_x_backend_lists_32_gateways_and_that_of_a_policy_16() {
     let ancestors = (0..40).map(|number| PolicyAncestorStatus {
         ancestor_ref: AncestorReference {
-            group: api::GATEWAY_GROUP.to_owned(),
+            group: ObjectKind::Gateway.group().to_owned(),
             kind: "Gateway".to_owned(),
             namespace: "app".to_owned(),
             name: format!("gw-{number}"),
@@ -230,7 +227,7 @@ fn the_status_of_an_x_backend_lists_32_gateways_and_that_of_a_policy_16() {
     });
     let name = ObjectName::new("app", "shop");
     for (object, listed) in [
-        (ObjectRef::of::<XBackend>(&name), 32),
+        (ObjectRef::new(ObjectKind::XBackend, &name), 32),
         (ObjectRef::of::<api::BackendTlsPolicy>(&name), 16),
     ] {
         let write = planned_for(&object, &Value::Null, Some(&status), None).expect("a write");

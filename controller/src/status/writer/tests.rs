@@ -13,6 +13,8 @@ use translate::status::{
     PolicyAncestorStatus, PolicyStatus, Reason, RouteParentStatus, RouteStatus, Status,
 };
 
+use translate::api;
+
 use super::*;
 use crate::leadership::Election;
 use crate::metrics::Metrics;

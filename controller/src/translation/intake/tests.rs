@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tokio::time::Instant;
+use translate::ObjectKind;
 use translate::files::{Source, admit};
 
 use super::*;
@@ -23,16 +24,16 @@ fn policy() -> Object {
 }
 
 /// An intake, and the kind of policies.
-fn intake() -> (Intake, KindId) {
+fn intake() -> (Intake, ObjectKind) {
     let kinds = Kinds::new(&[]);
-    let reference = policy().object_ref();
-    let is_of = |id: &KindId| kinds.reference(*id, &reference.name).as_ref() == Some(&reference);
-    let kind = kinds.ids().find(is_of).expect("policies are watched");
     let outputs = Arc::new(Outputs::default());
-    (Intake::new(kinds, "c".to_owned(), outputs), kind)
+    (
+        Intake::new(&kinds, "c".to_owned(), outputs),
+        ObjectKind::TrafficPolicy,
+    )
 }
 
-fn change(kind: KindId, what: ChangeKind) -> Change {
+fn change(kind: ObjectKind, what: ChangeKind) -> Change {
     Change {
         kind,
         what,
@@ -40,7 +41,7 @@ fn change(kind: KindId, what: ChangeKind) -> Change {
     }
 }
 
-fn invalid(kind: KindId) -> Change {
+fn invalid(kind: ObjectKind) -> Change {
     let (object, name) = (policy(), policy().object_ref().name);
     let content = Content::Invalid {
         reference: object.object_ref(),
@@ -82,7 +83,7 @@ fn an_invalid_policy_is_replaced_only_where_none_exists_after_the_batch() {
 }
 
 /// A version of the policy as the API server sends it.
-fn version(kind: KindId, target: &str, field: (&str, Value)) -> Change {
+fn version(kind: ObjectKind, target: &str, field: (&str, Value)) -> Change {
     let mut written = json!({
         "apiVersion": "gateway-system.io/v1alpha1",
         "kind": "TrafficPolicy",
@@ -93,7 +94,7 @@ fn version(kind: KindId, target: &str, field: (&str, Value)) -> Change {
     });
     written["spec"][field.0] = field.1;
     let text = written.to_string();
-    let admitted = files::admit_json("gateway-system.io", "TrafficPolicy", &text, None);
+    let admitted = files::admit_json(ObjectKind::TrafficPolicy, &text, None);
     let admitted = admitted
         .expect("it is JSON")
         .expect("the kind is supported");
@@ -183,7 +184,7 @@ fn limits_of_listeners_are_read_from_parameters() {
 }
 
 /// The policy in this generation and with this status.
-fn observed(kind: KindId, generation: i64, status: &str) -> Change {
+fn observed(kind: ObjectKind, generation: i64, status: &str) -> Change {
     let observed = Observed {
         uid: "u".into(),
         resource_version: "1".into(),

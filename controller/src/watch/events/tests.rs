@@ -17,6 +17,8 @@ use tokio::task::yield_now;
 use super::super::heard::Heard;
 use super::*;
 
+const SERVICE: &KindDefinition = ObjectKind::Service.definition();
+
 /// The events of Services from a server that returns endless pages, each with one object, or an
 /// error. The counter has the number of requests.
 fn events(status: StatusCode) -> (Events, Arc<AtomicUsize>) {
@@ -36,7 +38,13 @@ fn events(status: StatusCode) -> (Events, Arc<AtomicUsize>) {
     let client = Client::new(server, "default");
     let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
     (
-        Events::new(&client, &resource, None, &Arc::default(), &Heard::default()),
+        Events::new(
+            &client,
+            &resource,
+            SERVICE,
+            &Arc::default(),
+            &Heard::default(),
+        ),
         requests,
     )
 }
@@ -179,13 +187,11 @@ fn scripted_and_heard(scripts: Vec<Script>, heard: &Heard) -> (Events, Arc<Mutex
     });
     let client = Client::new(server, "default");
     let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
-    let events = Events::new(
-        &client,
-        &resource,
-        Some("type!=none"),
-        &Arc::default(),
-        heard,
-    );
+    let definition = KindDefinition {
+        field_selector: Some("type!=none"),
+        ..*SERVICE
+    };
+    let events = Events::new(&client, &resource, &definition, &Arc::default(), heard);
     events.resume();
     (events, paths)
 }
@@ -297,7 +303,13 @@ async fn a_short_page_is_read_to_its_end_without_a_reader_of_its_events() {
     });
     let client = Client::new(server, "default");
     let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
-    let mut events = Events::new(&client, &resource, None, &Arc::default(), &Heard::default());
+    let mut events = Events::new(
+        &client,
+        &resource,
+        SERVICE,
+        &Arc::default(),
+        &Heard::default(),
+    );
     events.resume();
     is_read.recv().await.expect("the response is read");
     expect(&mut events, &["list"]).await;
@@ -332,7 +344,13 @@ async fn what_is_parsed_of_a_long_page_is_bounded() {
     });
     let client = Client::new(server, "default");
     let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
-    let mut events = Events::new(&client, &resource, None, &Arc::default(), &Heard::default());
+    let mut events = Events::new(
+        &client,
+        &resource,
+        SERVICE,
+        &Arc::default(),
+        &Heard::default(),
+    );
     events.resume();
     let received = || received.load(Ordering::Relaxed);
     let mut before = None;
@@ -404,13 +422,13 @@ async fn pages_that_do_not_arrive_in_time_become_shorter() {
     let client = Client::new(server, "default");
     let resource = ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
     let shortened = Arc::default();
-    let mut events = Events::new(&client, &resource, None, &shortened, &Heard::default());
+    let mut events = Events::new(&client, &resource, SERVICE, &shortened, &Heard::default());
     for _ in 0..4 {
         events.resume();
         expect(&mut events, &["list", "list failed"]).await;
     }
     // Its receiver lists again with new events.
-    let mut events = Events::new(&client, &resource, None, &shortened, &Heard::default());
+    let mut events = Events::new(&client, &resource, SERVICE, &shortened, &Heard::default());
     events.resume();
     expect(&mut events, &["list", "list failed"]).await;
     let paths = made(&paths);

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use kube::core::ApiResource;
-use translate::api::{ConfigMap, Resource as _, TrafficPolicy};
+use translate::ObjectKind;
 use xds::model::ObjectName;
 
 use super::{ChangeKind, Content, Follower, Raw, ReceiverClosed};
@@ -15,11 +15,11 @@ use crate::watch::requests::Reread;
 
 impl Follower {
     pub(super) fn is_of_policies(&self) -> bool {
-        self.kind.kind == TrafficPolicy::KIND
+        self.kind == ObjectKind::TrafficPolicy
     }
 
     pub(super) fn is_of_config_maps(&self) -> bool {
-        self.kind.kind == ConfigMap::KIND
+        self.kind == ObjectKind::ConfigMap
     }
 
     /// Records what a policy refers to, and holds it if a list has to be read before. Returns its content to be
@@ -43,7 +43,7 @@ impl Follower {
         let references = references(object);
         let needed = ENTRIES.set(name, references.clone());
         // ConfigMaps are listed once policies are.
-        if self.readiness.is_settled(self.kind.id) {
+        if self.readiness.is_settled(self.kind) {
             for map in &needed {
                 self.reads.requests.ask(map);
             }

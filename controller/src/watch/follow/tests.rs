@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use http::{Request, Response};
 use kube::client::Body;
 
-use translate::Object;
+use translate::ObjectKind;
 
 use super::super::discovery;
 use super::super::kinds::Kinds;
@@ -58,7 +58,7 @@ async fn a_list_is_not_complete_for_a_namespace_that_was_deselected_meanwhile() 
         scope.send_replace(Some(scope_of(selected)));
         follower.rescope(now).await.expect("it is received");
     }
-    let kind = follower.kind.id;
+    let kind = follower.kind;
     assert_eq!(follower.reports.scope_listed(kind), Some(scope_of(&["a"])));
 }
 
@@ -169,17 +169,15 @@ async fn an_invalid_object_replaces_a_deleted_one_of_its_name_in_one_change() {
 fn follower(scopes: Scopes, changes: mpsc::Sender<Change>) -> (watch::Sender<Service>, Follower) {
     let kinds = Kinds::new(&[]);
     let built_in: Vec<_> = discovery::built_in(&kinds).into_iter().collect();
-    let namespaced = kinds.iter().find_map(|kind| {
-        let (_, resource) = built_in.iter().find(|(id, _)| *id == kind.id)?;
-        kind.is_scoped().then(|| (kind, resource.clone()))
-    });
-    let (kind, resource) = namespaced.expect("Services are namespaced");
+    let mut built_in = built_in.into_iter();
+    let served = built_in.find(|(kind, _)| *kind == ObjectKind::Service);
+    let (kind, resource) = served.expect("every API server has Services");
     let (sender, service) = watch::channel(Service::Served(resource));
     let unresponsive = tower::service_fn(|_: Request<Body>| {
         std::future::pending::<Result<Response<Body>, Infallible>>()
     });
     let follower = Follower {
-        kind: Arc::clone(kind),
+        kind,
         client: Client::new(unresponsive, "default"),
         service,
         rediscover: Arc::default(),
@@ -188,7 +186,7 @@ fn follower(scopes: Scopes, changes: mpsc::Sender<Change>) -> (watch::Sender<Ser
         selection: None,
         changes,
         readiness: Readiness::new(kinds.clone()),
-        measures: Measures::register(&Metrics::default(), std::iter::once(kind.kind)),
+        measures: Measures::register(&Metrics::default(), std::iter::once(kind.name())),
         reads: Reads::default(),
         progress: Progress::default(),
     };

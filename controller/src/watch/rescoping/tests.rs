@@ -33,7 +33,7 @@ impl Scene {
             kinds,
             reports,
         };
-        for kind in scene.kinds.ids() {
+        for kind in scene.kinds.iter() {
             scene.reports.holds(kind, &scope(selected));
             scene.reports.listed(kind, &scope(selected));
         }
@@ -151,7 +151,7 @@ async fn a_change_in_the_middle_of_another_counts_what_is_held() {
 #[tokio::test]
 async fn kinds_that_are_not_served_are_not_waited_for() {
     let scene = Scene::of(&["a"]).await;
-    for kind in scene.kinds.ids() {
+    for kind in scene.kinds.iter() {
         scene.reports.absent(kind);
     }
     scene.select(&["b"]).await;

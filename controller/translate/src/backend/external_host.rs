@@ -6,8 +6,8 @@ use std::net::IpAddr;
 
 use xds::model::{Hostname, is_local_address};
 
-use super::references::Referrer;
-use crate::backend::api;
+use super::api;
+use super::referrer::Referrer;
 use crate::objects::api::Resource as _;
 use crate::objects::grants::Referent;
 use crate::objects::reader::Reader;
@@ -89,12 +89,12 @@ pub(crate) fn check_service(
         return Err(Problem::new(Reason::Invalid, "", message));
     };
     let to = Referent {
-        group: api::Service::GROUP,
-        kind: api::Service::KIND,
+        group: api::Service::KIND.group(),
+        kind: api::Service::KIND.name(),
         namespace: other,
         name: service,
     };
-    if reader.permits((from.group, from.kind), from.namespace, to) {
+    if reader.permits(from.kind, from.namespace, to) {
         return Ok(());
     }
     let message = format!(

@@ -16,6 +16,7 @@ pub(crate) mod picker;
 pub(crate) mod pool;
 pub(crate) mod pool_unit;
 pub(crate) mod references;
+pub(crate) mod referrer;
 pub(crate) mod service;
 pub(crate) mod service_unit;
 pub(crate) mod upstream;

@@ -10,9 +10,8 @@ use xds::model::{
 };
 
 use super::api::{BackendDns, BackendHost, BackendSpec};
-use super::references::{Referrer, TrafficKind};
-use super::{external_host, validation};
-use crate::backend::api;
+use super::referrer::{Referrer, TrafficKind};
+use super::{api, external_host, validation};
 use crate::expiry::Expiries;
 use crate::objects::reader::Reader;
 use crate::route::rule::duration;

@@ -9,10 +9,7 @@ use super::own;
 use super::own::LoweredBackend;
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-
-/// A `Backend` by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct BackendUnit(pub(crate) ObjectName);
+use crate::units::BackendUnit;
 
 impl Unit for BackendUnit {
     type Output = LoweredBackend;
@@ -47,6 +44,6 @@ impl<'a> UnitReader<'a> {
     /// A lowered `Backend` with its problems.
     pub(crate) fn lowered_backend(&self, name: &ObjectName) -> Option<&'a LoweredBackend> {
         self.depend_on(Fact::Backend(name.clone()));
-        self.tables.backends.get(&BackendUnit(name.clone()))
+        self.tables.get(&BackendUnit(name.clone()))
     }
 }

@@ -1,6 +1,6 @@
 //! A `Backend` in use, and the statuses of all.
 
-use xds::model::{BackendKey, ObjectName};
+use xds::model::BackendKey;
 
 use super::api::Backend;
 use super::own::with_tls;
@@ -10,12 +10,9 @@ use crate::budgets::room::NO_ROOM;
 use crate::budgets::rooms::HolderKind;
 use crate::engine::emitted::Emitted;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-use crate::objects::store::ObjectRef;
+use crate::objects::object_ref::ObjectRef;
 use crate::status::Status;
-
-/// A `Backend` by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct BackendUseUnit(pub(crate) ObjectName);
+use crate::units::BackendUseUnit;
 
 /// A `Backend` for proxies, and its status.
 #[derive(Debug, PartialEq)]

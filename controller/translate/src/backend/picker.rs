@@ -5,15 +5,12 @@ use std::collections::BTreeSet;
 
 use xds::model::{BackendKey, ObjectName, ServiceKey};
 
-use super::api::{InferencePool, Service};
+use super::api::InferencePool;
 use super::upstream::Upstream;
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-use crate::objects::api::Resource as _;
-
-/// An InferencePool by name. No output if it is unused, or has no picker.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct PickerUnit(pub(crate) ObjectName);
+use crate::objects::kinds::ObjectKind;
+use crate::units::PickerUnit;
 
 impl Unit for PickerUnit {
     /// The Service of the picker, by Gateway.
@@ -55,9 +52,9 @@ impl Unit for PickerUnit {
 /// The Service of a pool's endpoint picker.
 pub(crate) fn picker_service(pool: &ObjectName, object: &InferencePool) -> Option<Upstream> {
     let reference = object.spec.endpoint_picker_ref.as_ref()?;
-    let is_service = (&*reference.group, &*reference.kind) == (Service::GROUP, Service::KIND);
+    let kind = ObjectKind::find(&reference.group, &reference.kind);
     let name = ObjectName::new(&pool.namespace, &reference.name);
-    is_service.then(|| Upstream::Service(ServiceKey::new(&name)))
+    (kind == Some(ObjectKind::Service)).then(|| Upstream::Service(ServiceKey::new(&name)))
 }
 
 impl<'a> UnitReader<'a> {

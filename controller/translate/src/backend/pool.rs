@@ -12,10 +12,9 @@ use super::api::{
     EndpointPickerFailureMode, EndpointPickerReference, InferencePool, Pod, PoolProtocol,
     ServicePort, TransportProtocol,
 };
-use super::service;
 use super::upstream::PortOfService;
-use crate::backend::api;
-use crate::objects::api::Resource as _;
+use super::{api, service};
+use crate::objects::kinds::ObjectKind;
 use crate::objects::reader::Reader;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
@@ -121,7 +120,7 @@ fn find_picker(
         Err(Problem::new(Reason::InvalidExtensionRef, field, message))
     };
     let EndpointPickerReference { group, kind, .. } = reference;
-    if (&**group, &**kind) != (api::Service::GROUP, api::Service::KIND) {
+    if ObjectKind::find(group, kind) != Some(ObjectKind::Service) {
         let message =
             format!("kind `{kind}` of group `{group}` cannot be an endpoint picker: use Service");
         return fail("kind", message);

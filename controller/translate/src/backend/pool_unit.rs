@@ -12,14 +12,11 @@ use crate::budgets::room::NO_ROOM;
 use crate::budgets::rooms::HolderKind;
 use crate::engine::emitted::Emitted;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-use crate::objects::store::ObjectRef;
+use crate::objects::object_ref::ObjectRef;
 use crate::policy::ancestors::without;
 use crate::route::status::RouteStatus;
 use crate::status::Status;
-
-/// An InferencePool by name. No output if it is unused.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct PoolUnit(pub(crate) ObjectName);
+use crate::units::PoolUnit;
 
 /// An InferencePool for proxies, and its status.
 #[derive(Debug, PartialEq)]

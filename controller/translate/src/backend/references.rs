@@ -1,65 +1,22 @@
 //! Resolves the backend references of routes.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 use std::num::NonZeroU16;
 
 use xds::model::{
     self, BackendKey, BackendProtocol, Hosts, InvalidBackend, ObjectName, ServiceKey, Target,
 };
 
-use super::api::{BackendReference, InferencePool, TransportProtocol, XBackend};
+use super::api;
+use super::api::{BackendReference, TransportProtocol, XBackend};
 use super::app_protocol::no_http;
+use super::referrer::{Referrer, TrafficKind};
 use super::x_backend::protocol_of;
-use crate::backend::api;
-use crate::objects::api::Resource;
 use crate::objects::grants::Referent;
+use crate::objects::kinds::ObjectKind;
 use crate::objects::reader::Reader;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
-
-/// The referrer of a backend, and its traffic.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Referrer<'r> {
-    pub(crate) group: &'static str,
-    pub(crate) kind: &'static str,
-    pub(crate) namespace: &'r str,
-    pub(crate) carries: TrafficKind,
-}
-
-/// The traffic of a referrer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TrafficKind {
-    Requests,
-    Calls,
-    Streams,
-    Datagrams,
-}
-
-impl TrafficKind {
-    fn transport(self) -> TransportProtocol {
-        match self {
-            Self::Requests | Self::Calls | Self::Streams => TransportProtocol::Tcp,
-            Self::Datagrams => TransportProtocol::Udp,
-        }
-    }
-
-    /// Whether it needs an HTTP protocol.
-    fn is_http(self) -> bool {
-        matches!(self, Self::Requests | Self::Calls)
-    }
-}
-
-impl<'r> Referrer<'r> {
-    /// An object of kind `T` in `namespace`.
-    pub(crate) fn of<T: Resource>(namespace: &'r str, carries: TrafficKind) -> Self {
-        Self {
-            group: T::GROUP,
-            kind: T::KIND,
-            namespace,
-            carries,
-        }
-    }
-}
 
 impl Reader<'_> {
     /// Resolves a reference to a backend. An unresolved one keeps its share of requests or
@@ -80,10 +37,12 @@ impl Reader<'_> {
             .and_then(|kind| {
                 let name = ObjectName::new(to.namespace, to.name);
                 match kind {
-                    BackendKind::Service => self.service_port(&name, reference.port, from.carries),
-                    BackendKind::Backend => self.backend_target(&name, from),
-                    BackendKind::Pool => self.pool_target(&name),
-                    BackendKind::XBackend => self.x_backend_target(&name, from),
+                    DestinationKind::Service => {
+                        self.service_port(&name, reference.port, from.carries)
+                    }
+                    DestinationKind::Backend => self.backend_target(&name, from),
+                    DestinationKind::Pool => self.pool_target(&name),
+                    DestinationKind::XBackend => self.x_backend_target(&name, from),
                 }
             });
         match followed {
@@ -101,7 +60,7 @@ impl Reader<'_> {
     }
 
     fn check_grant(&self, from: Referrer<'_>, to: Referent<'_>) -> Result<(), Problem> {
-        if self.permits((from.group, from.kind), from.namespace, to) {
+        if self.permits(from.kind, from.namespace, to) {
             return Ok(());
         }
         let message = format!(
@@ -178,7 +137,7 @@ impl Reader<'_> {
 
     /// The port of the reference is ignored: a pool has its own.
     fn pool_target(&self, name: &ObjectName) -> Result<Target, Problem> {
-        if self.exists::<InferencePool>(name) {
+        if self.exists(ObjectKind::InferencePool, name) {
             return Ok(Target::Backend(BackendKey::of_pool(name)));
         }
         let watched = if self.is_machine() {
@@ -212,27 +171,25 @@ impl Reader<'_> {
     }
 }
 
-fn check_kind(to: Referent<'_>, from: Referrer<'_>) -> Result<BackendKind, Problem> {
-    match (to.group, to.kind) {
-        (InferencePool::GROUP, InferencePool::KIND) if from.carries.is_http() => {
-            Ok(BackendKind::Pool)
+fn check_kind(to: Referent<'_>, from: Referrer<'_>) -> Result<DestinationKind, Problem> {
+    match to.object_kind() {
+        Some(ObjectKind::Service) => Ok(DestinationKind::Service),
+        Some(ObjectKind::Backend) => Ok(DestinationKind::Backend),
+        Some(ObjectKind::InferencePool) if from.carries.is_http() => Ok(DestinationKind::Pool),
+        Some(ObjectKind::XBackend) if from.carries != TrafficKind::Datagrams => {
+            Ok(DestinationKind::XBackend)
         }
-        (XBackend::GROUP, XBackend::KIND) if from.carries != TrafficKind::Datagrams => {
-            Ok(BackendKind::XBackend)
-        }
-        (api::Service::GROUP, api::Service::KIND) => Ok(BackendKind::Service),
-        (api::Backend::GROUP, api::Backend::KIND) => Ok(BackendKind::Backend),
-        (group, kind) => {
+        _ => {
             let message = format!(
-                "kind `{kind}` of group `{group}` cannot be a backend: refer to a Service or a \
-                 Backend"
+                "kind `{}` of group `{}` cannot be a backend: refer to a Service or a Backend",
+                to.kind, to.group
             );
             Err(Problem::new(Reason::InvalidKind, "", message))
         }
     }
 }
 
-enum BackendKind {
+enum DestinationKind {
     Service,
     Backend,
     Pool,

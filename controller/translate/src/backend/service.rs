@@ -10,11 +10,11 @@ use xds::model::{
     Workload, WorkloadKey,
 };
 
+use super::api;
 use super::api::{AddressType, Endpoint, EndpointConditions, EndpointSlice, TransportProtocol};
 use super::app_protocol::protocol;
 use super::external_host::check_address;
 use super::upstream::PortOfService;
-use crate::backend::api;
 use crate::budgets::Budget;
 use crate::objects::api::Resource as _;
 use crate::objects::reader::Reader;
@@ -224,7 +224,7 @@ fn workload(slice: &ObjectName, endpoint: &Endpoint) -> Option<Workload> {
     let text = endpoint.addresses.first()?;
     let address: IpAddr = text.parse().ok()?;
     Some(Workload {
-        key: WorkloadKey::new(EndpointSlice::KIND, slice, &address.to_string()),
+        key: WorkloadKey::new(EndpointSlice::KIND.name(), slice, &address.to_string()),
         address,
         node: endpoint.node_name.clone(),
         zone: endpoint.zone.clone(),

@@ -4,18 +4,19 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use xds::model::{ObjectName, Resource, ServiceKey};
+use xds::model::{Resource, ServiceKey};
 
-use super::service;
 use super::upstream::{PortOfService, Upstream};
-use crate::backend::api;
+use super::{api, service};
 use crate::budgets::room::NO_ROOM;
 use crate::budgets::rooms::HolderKind;
 use crate::budgets::{Budget, Use};
-use crate::engine::emitted::{Emitted, Gateways};
+use crate::engine::emitted::Emitted;
 use crate::engine::fact::Fact;
+use crate::engine::outcome::Gateways;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-use crate::objects::store::ObjectRef;
+use crate::objects::object_ref::ObjectRef;
+use crate::units::ServiceUnit;
 
 /// A Service as proxies get it.
 #[derive(Debug, PartialEq)]
@@ -26,10 +27,6 @@ pub(crate) struct EmittedService {
     /// What is not used of its slices, and why. Few Services have any.
     warning: Option<Box<str>>,
 }
-
-/// A Service by name. No output if it is unused.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct ServiceUnit(pub(crate) ObjectName);
 
 impl Unit for ServiceUnit {
     type Output = EmittedService;

@@ -2,6 +2,8 @@
 
 use xds::model::{BackendKey, ObjectName, ServiceKey, Target, Transport};
 
+use crate::objects::kinds::ObjectKind;
+
 /// A service or a backend.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Upstream {
@@ -13,6 +15,17 @@ impl Upstream {
     /// Stands for all objects of a namespace: no object has an empty name.
     pub(crate) fn everything_in(namespace: &str) -> Self {
         Self::Backend(BackendKey::new(&ObjectName::new(namespace, "")))
+    }
+
+    /// The upstream that an object is; `None` for a kind that requests are not sent to.
+    pub(crate) fn of_object(kind: ObjectKind, name: &ObjectName) -> Option<Self> {
+        Some(match kind {
+            ObjectKind::Service => Self::Service(ServiceKey::new(name)),
+            ObjectKind::Backend => Self::Backend(BackendKey::new(name)),
+            ObjectKind::XBackend => Self::Backend(BackendKey::of_x_backend(name)),
+            ObjectKind::InferencePool => Self::Backend(BackendKey::of_pool(name)),
+            _ => return None,
+        })
     }
 
     /// The upstream of a target, if it resolves.

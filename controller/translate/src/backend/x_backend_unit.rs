@@ -14,15 +14,12 @@ use crate::budgets::rooms::HolderKind;
 use crate::engine::emitted::Emitted;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
 use crate::objects::api::Resource as _;
-use crate::objects::store::ObjectRef;
+use crate::objects::object_ref::ObjectRef;
 use crate::policy::ancestors::without;
 use crate::policy::precedence::target_key;
 use crate::policy::status::PolicyStatus;
 use crate::status::Status;
-
-/// An XBackend by name. No output if no route sends requests to it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct XBackendUnit(pub(crate) ObjectName);
+use crate::units::XBackendUnit;
 
 /// The resources and the status of an XBackend.
 #[derive(Debug, PartialEq)]
@@ -105,7 +102,7 @@ impl Unit for XBackendUnit {
 pub(crate) fn client_certificate(name: &ObjectName, certificate: Certificate) -> Policy {
     let target = PolicyTarget::Backend(BackendKey::of_x_backend(name));
     Policy {
-        key: PolicyKey::new(XBackend::KIND, name, &target_key(&target)),
+        key: PolicyKey::new(XBackend::KIND.name(), name, &target_key(&target)),
         target,
         spec: PolicySpec {
             client_certificate: Some(certificate),

@@ -23,19 +23,17 @@ use xds::model::{
 use super::fair_share::share;
 use super::views::ViewCost;
 use super::{Budget, Use};
-use crate::engine::emitted::{Emitted, Gateways};
+use crate::engine::emitted::Emitted;
+use crate::engine::outcome::Gateways;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
 use crate::gateway::api::Gateway;
-use crate::objects::store::ObjectRef;
-use crate::route::attached::AttachedUnit;
-use crate::route::lowered::{Candidate, ResolvedRoute};
-use crate::route::resolved::{RouteKind, RouteName};
+use crate::objects::object_ref::ObjectRef;
+use crate::route::candidate::Candidate;
+use crate::route::lowered::ResolvedRoute;
+use crate::route::name::{RouteKind, RouteName};
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
-
-/// A Gateway by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct ClosedHostsUnit(pub(crate) ObjectName);
+use crate::units::{AttachedUnit, ClosedHostsUnit};
 
 /// The closed host names of a Gateway.
 #[derive(Debug, PartialEq)]
@@ -357,10 +355,7 @@ impl UnitReader<'_> {
         gateway: &ObjectName,
         route: &RouteName,
     ) -> Option<Problem> {
-        let closed = self
-            .tables
-            .closed_hosts
-            .get(&ClosedHostsUnit(gateway.clone()))?;
+        let closed = self.tables.get(&ClosedHostsUnit(gateway.clone()))?;
         let what = match closed.routes.get(route)? {
             ClosedWith::Host(place) => {
                 let host = place.host.as_ref().map(|it| format!(" for {it}"));

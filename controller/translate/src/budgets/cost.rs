@@ -7,7 +7,6 @@ use xds::encode;
 use xds::model::{BackendKey, NetworkPolicy, ObjectName, PolicyTarget, Resource, ServiceKey};
 
 use super::fair_share::sum;
-use super::room::RoomUnit;
 use super::rooms::{Holder, HolderCosts, HolderKind, RoomCost};
 use crate::backend::api::{Backend, InferencePool, Service, XBackend};
 use crate::backend::own::with_tls;
@@ -20,10 +19,7 @@ use crate::policy::fields::is_without_effect;
 use crate::policy::precedence::{ClaimedPolicy, Phase};
 use crate::policy::tokens::gateways;
 use crate::policy::traffic::ResolvedPolicy;
-
-/// A holder of resources. No output if no Gateway gets any.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct CostUnit(pub(crate) Holder);
+use crate::units::{CostUnit, RoomUnit};
 
 /// What a holder takes.
 #[derive(Debug, PartialEq)]

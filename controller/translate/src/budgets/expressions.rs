@@ -12,15 +12,11 @@ use crate::engine::claims::ExpressionClaim;
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
 use crate::gateway::api::Gateway;
-use crate::objects::store::ObjectRef;
+use crate::objects::object_ref::ObjectRef;
 use crate::route::closed::{MAX_STARTS_BYTES, Starts};
-use crate::route::matches::unsupported;
-use crate::route::resolved::RouteName;
-use crate::status::problem::Problem;
-
-/// The expressions at a Gateway, by its name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct ExpressionsUnit(pub(crate) ObjectName);
+use crate::route::name::RouteName;
+use crate::status::problem::{Problem, unsupported};
+use crate::units::ExpressionsUnit;
 
 /// What the expressions at a Gateway take, if that is much.
 #[derive(Debug, PartialEq)]
@@ -77,9 +73,7 @@ impl Unit for ExpressionsUnit {
         let routes: BTreeSet<&RouteName> = old.keys().chain(new.keys()).collect();
         for route in routes {
             if old.get(route) != new.get(route) {
-                let RouteName { kind, name } = route;
-                let (gateway, kind, name) = (self.0.clone(), kind.as_str(), name.clone());
-                changes.fact(Fact::RefusedExpressions(gateway, kind, name));
+                changes.fact(Fact::RefusedExpressions(self.0.clone(), route.object_ref()));
             }
         }
     }
@@ -185,11 +179,12 @@ impl UnitReader<'_> {
         gateway: &ObjectName,
         route: &RouteName,
     ) -> Option<(Problem, Starts)> {
-        let RouteName { kind, name } = route;
-        let fact = Fact::RefusedExpressions(gateway.clone(), kind.as_str(), name.clone());
-        self.depend_on(fact);
+        self.depend_on(Fact::RefusedExpressions(
+            gateway.clone(),
+            route.object_ref(),
+        ));
         let unit = ExpressionsUnit(gateway.clone());
-        let expressions = self.tables.expressions.get(&unit)?;
+        let expressions = self.tables.get(&unit)?;
         let starts = *expressions.refused.get(route)?;
         let limit = LIMIT.definition().unit.text(expressions.limit);
         // Without sums, which change with every other route.

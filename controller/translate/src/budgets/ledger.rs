@@ -7,7 +7,7 @@ use xds::model::ObjectName;
 use super::{Budget, Use};
 use crate::gateway::api::Gateway;
 use crate::objects::api::Resource as _;
-use crate::objects::store::ObjectRef;
+use crate::objects::object_ref::ObjectRef;
 
 /// A budget, and the Gateway whose budget it is; `None` for a budget of each object.
 pub type Series = (Budget, Option<ObjectName>);

@@ -4,23 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use xds::model::ObjectName;
 
-use super::rooms::{Holder, HolderKind, Room};
+use super::rooms::{Holder, HolderKind};
 use super::{Budget, Use};
-use crate::backend::own_use::BackendUseUnit;
-use crate::backend::pool_unit::PoolUnit;
-use crate::backend::service_unit::ServiceUnit;
-use crate::backend::x_backend_unit::XBackendUnit;
-use crate::engine::emitted::Gateways;
-use crate::engine::unit::{AnyUnit, Changes, State, Unit, UnitReader};
+use crate::engine::outcome::Gateways;
+use crate::engine::unit::{Changes, State, Unit, UnitReader};
 use crate::gateway::api::Gateway;
-use crate::objects::store::ObjectRef;
-use crate::policy::effect::EffectUnit;
+use crate::objects::object_ref::ObjectRef;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
-
-/// A room of a Gateway.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct RoomUnit(pub(crate) ObjectName, pub(crate) Room);
+use crate::units::{
+    AnyUnit, BackendUseUnit, EffectUnit, PoolUnit, RoomUnit, ServiceUnit, XBackendUnit,
+};
 
 /// The holders that have no room, and what all would take.
 #[derive(Debug, PartialEq)]
@@ -144,7 +138,7 @@ impl UnitReader<'_> {
         let room = kind.room();
         let full = gateways.iter().filter_map(|gateway| {
             let unit = RoomUnit(gateway.clone(), room);
-            let refused = &self.tables.rooms.get(&unit)?.refused;
+            let refused = &self.tables.get(&unit)?.refused;
             if refused.is_empty() {
                 return None;
             }

@@ -4,20 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use xds::model::ObjectName;
 
-use super::expressions::ExpressionsUnit;
 use super::views::ViewRefusal;
 use super::{Budget, Use};
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
 use crate::gateway::api::Gateway;
-use crate::objects::store::ObjectRef;
-use crate::route::attached::AttachedUnit;
-use crate::route::resolved::RouteName;
+use crate::objects::object_ref::ObjectRef;
+use crate::route::name::RouteName;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
-
-/// A Gateway by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct ViewUnit(pub(crate) ObjectName);
+use crate::units::{AttachedUnit, ExpressionsUnit, ViewUnit};
 
 /// The routes of a Gateway that do not fit, and what all would take.
 #[derive(Debug, PartialEq)]
@@ -78,7 +73,7 @@ impl<'a> UnitReader<'a> {
         &self,
         gateway: &ObjectName,
     ) -> impl Iterator<Item = &'a RouteName> {
-        let view = self.tables.views.get(&ViewUnit(gateway.clone()));
+        let view = self.tables.get(&ViewUnit(gateway.clone()));
         let refused = view.into_iter().flat_map(|view| &view.refused);
         refused.filter_map(|(route, refusal)| (!refusal.is_closed).then_some(route))
     }
@@ -92,7 +87,7 @@ impl UnitReader<'_> {
         gateway: &ObjectName,
         route: &RouteName,
     ) -> Option<ViewRefusal> {
-        let view = self.tables.views.get(&ViewUnit(gateway.clone()))?;
+        let view = self.tables.get(&ViewUnit(gateway.clone()))?;
         view.refused.get(route).copied()
     }
 

@@ -8,7 +8,7 @@ use xds::model::ObjectName;
 use super::fair_share::share;
 use super::{Budget, Limits};
 use crate::route::cost::{Cost, RouteCost};
-use crate::route::resolved::RouteName;
+use crate::route::name::RouteName;
 
 /// The rank of a route at a Gateway: the older one first, for equal times the first by kind and name.
 pub(crate) type RouteRank = (i64, RouteName);
@@ -199,7 +199,7 @@ fn left_out<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::route::resolved::RouteKind;
+    use crate::route::name::RouteKind;
 
     fn rank(created: i64, name: &str) -> RouteRank {
         let name = ObjectName::new("app", name);

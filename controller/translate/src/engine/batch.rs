@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use xds::model::ObjectName;
 
-use crate::objects::store::{Object, ObjectRef};
+use crate::objects::object_ref::ObjectRef;
+use crate::objects::store::Object;
 use crate::options::{AssignedAddresses, ListenerLimits};
 
 /// One change of the translator's input.

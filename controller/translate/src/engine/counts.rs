@@ -8,7 +8,7 @@ use xds::model::{ListenerKey, ObjectName, PolicyTarget, ServiceKey};
 use xds::small_map::SmallMap;
 
 use crate::backend::upstream::{PortOfService, Upstream};
-use crate::objects::store::ObjectRef;
+use crate::objects::object_ref::ObjectRef;
 
 /// All counts that units contribute to.
 #[derive(Debug, Default)]
@@ -29,8 +29,8 @@ pub(crate) struct Counts {
     pub(crate) left_out: Count<ObjectName, ObjectRef>,
     /// The targets of each Gateway with policies that take precedence over others.
     pub(crate) overriding: Count<ObjectName, Arc<PolicyTarget>>,
-    /// The objects of this controller that carry requests, by namespace: kind and name.
-    pub(crate) ours: Count<Arc<str>, (&'static str, ObjectName)>,
+    /// The objects of this controller that carry requests, by namespace.
+    pub(crate) ours: Count<Arc<str>, ObjectRef>,
 }
 
 /// A multiset of values for each key. Values with count 0 are not kept.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use xds::model::{Change, ObjectName, ResourceKey};
 
 use crate::gateway::infrastructure::Infrastructure;
-use crate::objects::store::ObjectRef;
+use crate::objects::object_ref::ObjectRef;
 use crate::status::Status;
 
 /// Everything that a batch changed: one entry per item, `None` for removed ones.

@@ -12,12 +12,8 @@ use hashbrown::hash_table::Entry;
 use xds::fast_hash::{FastHashMap, FastHashState};
 
 use super::fact::Fact;
-use super::registry::UnitId;
+use super::ids::{FactId, UnitId};
 use crate::objects::object_index::ObjectIndex;
-
-/// 40 bits of the hash of a fact: with a unit's number of 24 bits they fit in one number of 64 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct FactId([u8; 5]);
 
 /// A fact and one of its readers, in the order of facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,24 +32,6 @@ impl Edge {
     fn fact(self) -> FactId {
         let [first, second, third, fourth, fifth, ..] = self.0.to_be_bytes();
         FactId([first, second, third, fourth, fifth])
-    }
-}
-
-impl FactId {
-    fn of_hash(hash: u64) -> Self {
-        let [.., first, second, third, fourth, fifth] = hash.to_be_bytes();
-        Self([first, second, third, fourth, fifth])
-    }
-
-    fn number(self) -> u64 {
-        let mut bytes = [0; 8];
-        bytes[3..].copy_from_slice(&self.0);
-        u64::from_be_bytes(bytes)
-    }
-
-    /// A hash for a table, which uses the first bits and the last ones.
-    fn hash(self) -> u64 {
-        self.number() << 24 ^ self.number()
     }
 }
 
@@ -171,7 +149,8 @@ mod tests {
 
     use super::*;
     use crate::backend::api::Service;
-    use crate::objects::api::{Resource as _, Secret};
+    use crate::objects::api::Secret;
+    use crate::objects::object_ref::ObjectRef;
 
     fn readers(edges: &Edges, fact: &Fact) -> BTreeSet<UnitId> {
         edges.readers(fact).collect()
@@ -180,8 +159,8 @@ mod tests {
     #[test]
     fn a_fact_has_the_readers_that_are_left() {
         let name = ObjectName::new("a", "b");
-        let secret = Fact::Object(Secret::KIND, name.clone());
-        let service = Fact::Object(Service::KIND, name);
+        let secret = Fact::Object(ObjectRef::of::<Secret>(&name));
+        let service = Fact::Object(ObjectRef::of::<Service>(&name));
         let [one, two, three] = [1, 2, 3].map(UnitId::of_number);
         // In any order: one of them is kept apart from the others.
         for order in [[one, two, three], [two, three, one], [three, one, two]] {

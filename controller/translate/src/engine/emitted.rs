@@ -2,14 +2,10 @@
 
 use std::cmp::Ordering;
 use std::slice;
-use std::sync::Arc;
 
-use xds::model::{Kind, ObjectName, Resource};
+use xds::model::{Kind, Resource};
 
-use super::outcome::Outcome;
-
-/// Gateways in the order of their names, each once.
-pub(crate) type Gateways = Arc<[ObjectName]>;
+use super::outcome::{Gateways, Outcome};
 
 /// Resources of a unit, by kind and key. A resource is made by one unit at a time, and can move to
 /// another one within a batch.

@@ -6,7 +6,8 @@ use xds::model::ObjectName;
 
 use super::Event;
 use super::fact::Fact;
-use crate::objects::api::{CLASS_KIND, PARAMETERS_KIND};
+use crate::objects::kinds::ObjectKind;
+use crate::objects::object_ref::ObjectRef;
 use crate::options::{Environment, ListenerLimits, Options};
 
 /// Applies an event to the options. Returns the fact that it changed.
@@ -28,7 +29,10 @@ pub(crate) fn change(options: &mut Options, event: Event) -> Option<Fact> {
         }
         (Event::Parameters(name, exists), Environment::Cluster { parameters, .. }) => {
             let is_changed = include(parameters, name.clone(), exists);
-            is_changed.then_some(Fact::Exists(PARAMETERS_KIND, name))
+            is_changed.then_some(Fact::Exists(ObjectRef::new(
+                ObjectKind::GatewayParameters,
+                &name,
+            )))
         }
         (Event::ListenerLimits(name, new), Environment::Cluster { limits, .. }) => {
             let new = (new != ListenerLimits::default()).then_some(new);
@@ -49,7 +53,12 @@ pub(crate) fn change(options: &mut Options, event: Event) -> Option<Fact> {
             .then_some(Fact::TrustBundles()),
         (Event::Class(name, is_ours), _) => {
             let is_changed = include(&mut options.classes, name.clone(), is_ours);
-            is_changed.then(|| Fact::Exists(CLASS_KIND, ObjectName::new("", &name)))
+            is_changed.then(|| {
+                Fact::Exists(ObjectRef::new(
+                    ObjectKind::GatewayClass,
+                    &ObjectName::new("", &name),
+                ))
+            })
         }
         // Of the other environment, or of an object.
         _ => None,

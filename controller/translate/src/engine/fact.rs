@@ -7,7 +7,8 @@ use xds::model::{ListenerKey, ObjectName, PolicyTarget, ServiceKey, Transport};
 
 use crate::backend::upstream::Upstream;
 use crate::objects::grants::ReferenceDirection;
-use crate::objects::object_index::PodLabel;
+use crate::objects::index::PodLabel;
+use crate::objects::object_ref::ObjectRef;
 use crate::objects::owner::Owner;
 
 macro_rules! facts {
@@ -36,9 +37,9 @@ macro_rules! facts {
 
 facts! {
     /// The object of this kind and name.
-    Object(&'static str, ObjectName);
+    Object(ObjectRef);
     /// Whether an object of this kind and name exists.
-    Exists(&'static str, ObjectName);
+    Exists(ObjectRef);
     /// The references that grants allow from one kind and namespace to another.
     ReferenceDirection(Arc<ReferenceDirection>);
     /// The limits of listeners in `GatewayParameters`.
@@ -97,16 +98,16 @@ facts! {
     CarriedSet(ObjectName);
     /// The listeners of an object without a socket.
     Unusable(Owner);
-    /// A resolved route, by kind and name.
-    Route(&'static str, ObjectName);
+    /// A resolved route.
+    Route(ObjectRef);
     /// Whether a route belongs to this controller, and the names of its rules.
-    RuleNames(&'static str, ObjectName);
+    RuleNames(ObjectRef);
     /// Whether a route lost a listener to routes of another kind.
-    LostListener(ListenerKey, &'static str, ObjectName);
+    LostListener(ListenerKey, ObjectRef);
     /// Whether a Gateway refuses a route for its regular expressions.
-    RefusedExpressions(ObjectName, &'static str, ObjectName);
+    RefusedExpressions(ObjectName, ObjectRef);
     /// The Gateways that carry a route, and which of its rules.
-    CarriedRoute(&'static str, ObjectName);
+    CarriedRoute(ObjectRef);
     /// Number of routes attached to a listener.
     AttachedRoutes(ListenerKey);
     /// Number of ListenerSets attached to a Gateway.

@@ -3,7 +3,7 @@
 //! # Units and facts
 //!
 //! The translation consists of **units**: a route, the listeners of a Gateway, a target of policies.
-//! A unit is computed as a whole by a function without side effects, and its output is kept. [`unit`]
+//! A unit is computed as a whole by a function without side effects, and its output is kept. [`units`](crate::units)
 //! lists all kinds, and each has a file in the folder of its subject.
 //!
 //! The inputs of a unit are **facts**: keys that it looks up with a
@@ -50,6 +50,7 @@ pub(crate) mod edges;
 pub(crate) mod emitted;
 pub(crate) mod environment;
 pub(crate) mod fact;
+pub(crate) mod ids;
 pub(crate) mod outcome;
 pub(crate) mod registry;
 pub(crate) mod take_once;
@@ -68,7 +69,8 @@ use crate::objects::store::{Object, Store};
 use crate::options::Options;
 use edges::Edges;
 use fact::Fact;
-use registry::{UnitId, UnitRegistry};
+use ids::UnitId;
+use registry::UnitRegistry;
 use unit::{State, UnitRun};
 
 /// All objects, and their translation. Synchronous and pure: the same batches at the same times
@@ -131,7 +133,7 @@ impl Translator {
         self.registry.expire(self.state.objects.now);
         while let Some((id, unit)) = self.registry.pop(self.batch) {
             self.ran += 1;
-            let ran = unit.run(&mut self.state);
+            let ran = self.state.run(&unit);
             self.read += ran.reads.len();
             self.follow(id, unit.stratum(), ran);
         }

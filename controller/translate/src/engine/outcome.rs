@@ -1,15 +1,18 @@
 //! The changes of a batch so far.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use xds::model::{ObjectName, Resource, ResourceKey};
 
 use super::delta::{Delta, ViewChange};
-use super::emitted::Gateways;
 use crate::gateway::infrastructure::Infrastructure;
-use crate::objects::store::ObjectRef;
+use crate::objects::object_ref::ObjectRef;
 use crate::status::Status;
+
+/// Gateways in the order of their names, each once.
+pub(crate) type Gateways = Arc<[ObjectName]>;
 
 /// The changes of a batch, before and after it.
 #[derive(Debug, Default)]

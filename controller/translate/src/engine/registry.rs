@@ -7,27 +7,8 @@ use hashbrown::HashTable;
 use jiff::Timestamp;
 use xds::fast_hash::{FastHashMap, FastHashState};
 
-use super::edges::FactId;
-use super::unit::{AnyUnit, STRATA};
-
-/// A unit by its number, of 24 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct UnitId(u32);
-
-impl UnitId {
-    pub(crate) const MIN: Self = Self(0);
-    pub(crate) const BITS: u32 = 24;
-    /// Four million routes, some twenty gigabytes, have so many units.
-    pub(crate) const MAX: Self = Self((1 << Self::BITS) - 1);
-
-    pub(crate) fn number(self) -> u32 {
-        self.0
-    }
-
-    pub(crate) fn of_number(number: u32) -> Self {
-        Self(number)
-    }
-}
+use super::ids::{FactId, UnitId};
+use crate::units::{AnyUnit, STRATA};
 
 #[derive(Debug)]
 pub(crate) struct UnitRegistry {

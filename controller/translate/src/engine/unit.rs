@@ -1,8 +1,8 @@
-//! The trait of all units, and the list of them.
+//! The trait of all units, and how one runs.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::hash::Hash;
 use std::ops::Deref;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -16,51 +16,20 @@ use super::counts::Counts;
 use super::defects::{Defect, contain};
 use super::fact::Fact;
 use super::outcome::Outcome;
-use crate::backend::own_unit::BackendUnit;
-use crate::backend::own_use::BackendUseUnit;
-use crate::backend::picker::PickerUnit;
-use crate::backend::pool_unit::PoolUnit;
-use crate::backend::service_unit::ServiceUnit;
 use crate::backend::upstream::Destination;
-use crate::backend::x_backend_unit::XBackendUnit;
-use crate::budgets::closed_hosts::ClosedHostsUnit;
-use crate::budgets::cost::CostUnit;
-use crate::budgets::expressions::ExpressionsUnit;
 use crate::budgets::ledger::Ledger;
-use crate::budgets::room::RoomUnit;
-use crate::budgets::view::ViewUnit;
 use crate::budgets::{Budget, Use};
-use crate::gateway::all_listeners::GatewayUnit;
 use crate::gateway::api::Gateway;
-use crate::gateway::carried::CarriedUnit;
-use crate::gateway::listener_set_status_unit::SetStatusUnit;
-use crate::gateway::listeners_unit::ListenersUnit;
-use crate::gateway::properties_unit::GatewayPropertiesUnit;
-use crate::gateway::socket_unit::SocketUnit;
-use crate::gateway::status_unit::GatewayStatusUnit;
 use crate::objects::object_index::ObjectIndex;
+use crate::objects::object_ref::ObjectRef;
 use crate::objects::reader::Reader;
-use crate::objects::store::ObjectRef;
-use crate::policy::backend_tls_status_unit::BackendTlsStatusUnit;
-use crate::policy::backend_tls_target::BackendTlsTargetUnit;
-use crate::policy::backend_tls_unit::BackendTlsUnit;
-use crate::policy::backend_traffic_effect::BackendTrafficEffectUnit;
-use crate::policy::backend_traffic_target::BackendTrafficTargetUnit;
-use crate::policy::backend_traffic_unit::BackendTrafficUnit;
-use crate::policy::effect::EffectUnit;
-use crate::policy::target::TargetUnit;
-use crate::policy::tokens::TokensUnit;
-use crate::policy::traffic::PolicyUnit;
-use crate::route::attached::AttachedUnit;
-use crate::route::conflicts_unit::RouteConflictsUnit;
-use crate::route::resolved::RouteUnit;
-use crate::route::sessions::RouteSessionsUnit;
 use crate::status::Status;
+use crate::units::{AnyUnit, Identity, STRATA, with_all_units};
 
 /// A part of the translation that is computed as a whole, whenever a fact that it read has changed.
-pub(crate) trait Unit: Clone + fmt::Debug + Eq + Hash + Into<AnyUnit> {
+pub(crate) trait Unit: Identity + Send {
     /// The output, which other units read.
-    type Output: fmt::Debug + PartialEq;
+    type Output: fmt::Debug + PartialEq + Send + 'static;
 
     /// Computes the output; `None` if it has none.
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output>;
@@ -239,14 +208,9 @@ impl Changes<'_> {
     }
 
     /// Whether an object of this controller carries requests, before and after.
-    pub(crate) fn ours(
-        &mut self,
-        kind: &'static str,
-        name: &ObjectName,
-        (before, after): (bool, bool),
-    ) {
-        let entry =
-            |there: bool| there.then(|| (Arc::clone(&name.namespace), (kind, name.clone())));
+    pub(crate) fn ours(&mut self, object: &ObjectRef, (before, after): (bool, bool)) {
+        let namespace = &object.name.namespace;
+        let entry = |there: bool| there.then(|| (Arc::clone(namespace), object.clone()));
         let (before, after) = (entry(before).into_iter(), entry(after).into_iter());
         let changed = self.counts.ours.replace(before, after).into_iter();
         let facts = changed.map(|(namespace, _)| Fact::OursIn(namespace));
@@ -291,7 +255,7 @@ impl State {
         }
     }
 
-    fn run<U: Unit>(&mut self, unit: &U, table: fn(&mut Tables) -> &mut Table<U>) -> UnitRun {
+    fn run_unit<U: Unit>(&mut self, unit: &U) -> UnitRun {
         let reader = UnitReader {
             reader: Reader::new(&self.objects),
             tables: &self.tables,
@@ -310,8 +274,7 @@ impl State {
             facts: Vec::new(),
             units: Vec::new(),
         };
-        let table = table(&mut self.tables);
-        let old = table.get(unit);
+        let old = self.tables.get(unit);
         let new = match computed {
             Ok(new) => Some(new),
             Err((payload, instead)) => {
@@ -327,10 +290,7 @@ impl State {
             && old != new.as_ref()
         {
             unit.publish(old, new.as_ref(), &mut changes);
-            match new {
-                Some(new) => table.insert(unit.clone(), new),
-                None => table.remove(unit),
-            }
+            self.tables.set(unit, new);
         }
         let Changes { facts, units, .. } = changes;
         UnitRun {
@@ -345,7 +305,7 @@ impl State {
 
 /// Outputs by unit. They are boxed: more than half of the entries of a table can be free.
 #[derive(Debug)]
-pub(crate) struct Table<U: Unit>(FastHashMap<U, Box<U::Output>>);
+struct Table<U: Unit>(FastHashMap<U, Box<U::Output>>);
 
 impl<U: Unit> Default for Table<U> {
     fn default() -> Self {
@@ -353,142 +313,68 @@ impl<U: Unit> Default for Table<U> {
     }
 }
 
-impl<U: Unit> Table<U> {
-    pub(crate) fn get(&self, unit: &U) -> Option<&U::Output> {
-        self.0.get(unit).map(|output| &**output)
-    }
+/// The table of a stratum, whose type only its units know.
+trait AnyTable: Any + fmt::Debug + Send {
+    #[cfg(test)]
+    fn is_empty(&self) -> bool;
+}
 
-    fn insert(&mut self, unit: U, output: U::Output) {
-        self.0.insert(unit, Box::new(output));
-    }
-
-    fn remove(&mut self, unit: &U) {
-        self.0.remove(unit);
-    }
-
+impl<U: Unit> AnyTable for Table<U> {
     #[cfg(test)]
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-macro_rules! units {
-    ($($(#[$doc:meta])* $unit:ident in $table:ident;)*) => {
-        /// A unit of any kind. The order of kinds is that of the strata: a unit reads only those
-        /// before it.
-        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-        #[expect(clippy::enum_variant_names, reason = "a variant has the name of its type")]
-        pub(crate) enum AnyUnit {
-            $($(#[$doc])* $unit($unit),)*
+/// The outputs of all units.
+#[derive(Debug)]
+pub(crate) struct Tables([Option<Box<dyn AnyTable>>; STRATA]);
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self([const { None }; STRATA])
+    }
+}
+
+impl Tables {
+    /// The output of a unit.
+    pub(crate) fn get<U: Unit>(&self, unit: &U) -> Option<&U::Output> {
+        let table: &dyn Any = &**self.0.get(U::STRATUM)?.as_ref()?;
+        let Table::<U>(outputs) = table.downcast_ref()?;
+        outputs.get(unit).map(|output| &**output)
+    }
+
+    fn set<U: Unit>(&mut self, unit: &U, output: Option<U::Output>) {
+        let Some(table) = self.0.get_mut(U::STRATUM) else {
+            return;
+        };
+        let table: &mut dyn Any = &mut **table.get_or_insert_with(|| Box::<Table<U>>::default());
+        let Some(Table::<U>(outputs)) = table.downcast_mut() else {
+            return;
+        };
+        match output {
+            Some(output) => drop(outputs.insert(unit.clone(), Box::new(output))),
+            None => drop(outputs.remove(unit)),
         }
+    }
 
-        /// The strata by name, in their order.
-        #[expect(clippy::enum_variant_names, reason = "a variant has the name of its unit")]
-        enum Stratum {
-            $($unit,)*
-        }
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().flatten().all(|table| table.is_empty())
+    }
+}
 
-        /// How many strata there are.
-        pub(crate) const STRATA: usize = [$(Stratum::$unit as usize),*].len();
-
-        /// The outputs of all units.
-        #[derive(Debug, Default)]
-        pub(crate) struct Tables {
-            $(pub(crate) $table: Table<$unit>,)*
-        }
-
-        $(impl From<$unit> for AnyUnit {
-            fn from(unit: $unit) -> Self {
-                Self::$unit(unit)
-            }
-        })*
-
-        impl AnyUnit {
-            /// The number of its stratum.
-            pub(crate) fn stratum(&self) -> usize {
-                match self {
-                    $(Self::$unit(_) => Stratum::$unit as usize,)*
-                }
-            }
-
+macro_rules! run_any {
+    ($($unit:ident)*) => {
+        impl State {
             /// Runs a unit, and returns what changes.
-            pub(crate) fn run(&self, state: &mut State) -> UnitRun {
-                match self {
-                    $(Self::$unit(unit) => state.run(unit, |tables| &mut tables.$table),)*
+            pub(crate) fn run(&mut self, unit: &AnyUnit) -> UnitRun {
+                match unit {
+                    $(AnyUnit::$unit(unit) => self.run_unit(unit),)*
                 }
-            }
-        }
-
-        #[cfg(test)]
-        impl Tables {
-            pub(crate) fn is_empty(&self) -> bool {
-                true $(&& self.$table.is_empty())*
             }
         }
     };
 }
 
-units! {
-    BackendUnit in backends;
-    BackendTlsUnit in backend_tls;
-    /// A target of BackendTLSPolicy objects.
-    BackendTlsTargetUnit in backend_tls_targets;
-    /// An XBackendTrafficPolicy, apart from its targets.
-    BackendTrafficUnit in backend_traffic;
-    /// A target of XBackendTrafficPolicy objects.
-    BackendTrafficTargetUnit in backend_traffic_targets;
-    /// A Gateway apart from its listeners.
-    GatewayPropertiesUnit in frames;
-    /// The resolved listeners of a Gateway or ListenerSet, before conflicts.
-    ListenersUnit in listeners;
-    /// A Gateway with the listeners of its ListenerSets.
-    GatewayUnit in gateways;
-    /// A socket of a machine.
-    SocketUnit in sockets;
-    /// The listeners and routes that a Gateway carries.
-    CarriedUnit in carried;
-    /// A resolved route: its rules and parents.
-    RouteUnit in routes;
-    /// The routes that do not fit into the view of a Gateway.
-    ViewUnit in views;
-    /// The host names at which a Gateway rejects every request, for lack of room.
-    ClosedHostsUnit in closed_hosts;
-    /// The routes of HTTP and gRPC at a listener.
-    RouteConflictsUnit in route_conflicts;
-    /// The regular expressions of the routes at a Gateway.
-    ExpressionsUnit in expressions;
-    /// A route at its listeners.
-    AttachedUnit in attached;
-    /// A resolved `TrafficPolicy`, before conflicts.
-    PolicyUnit in policies;
-    /// A target of traffic policies.
-    TargetUnit in targets;
-    /// The key sets that a `TrafficPolicy` verifies tokens with.
-    TokensUnit in tokens;
-    /// The Gateways that ask the endpoint picker of an InferencePool.
-    PickerUnit in pickers;
-    /// What a policy, backend or Service adds to the views of Gateways.
-    CostUnit in costs;
-    /// The policies, backends or Services that a Gateway has no room for.
-    RoomUnit in rooms;
-    /// A Service in use.
-    ServiceUnit in services;
-    /// A `Backend` in use.
-    BackendUseUnit in backend_uses;
-    /// An InferencePool in use.
-    PoolUnit in pools;
-    /// An XBackend in use.
-    XBackendUnit in x_backends;
-    /// A `TrafficPolicy` at its targets.
-    EffectUnit in effects;
-    /// An XBackendTrafficPolicy at its targets.
-    BackendTrafficEffectUnit in backend_traffic_effects;
-    /// The status of a BackendTLSPolicy.
-    BackendTlsStatusUnit in backend_tls_statuses;
-    /// The rules of a route with session persistence of `XBackendTrafficPolicies`.
-    RouteSessionsUnit in route_sessions;
-    /// The status of a ListenerSet.
-    SetStatusUnit in set_statuses;
-    /// The status of a Gateway.
-    GatewayStatusUnit in gateway_statuses;
-}
+with_all_units!(run_any);

@@ -13,7 +13,8 @@ use super::source::Source;
 use super::unknown_fields::UnknownFields;
 use crate::engine::Event;
 use crate::gateway::api::Gateway;
-use crate::objects::store::{Object, ObjectRef};
+use crate::objects::object_ref::ObjectRef;
+use crate::objects::store::Object;
 use xds::model::ObjectName;
 
 /// The configuration of one machine across reloads. A reload costs what changed: a document that

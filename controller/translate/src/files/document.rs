@@ -9,11 +9,11 @@ use super::finding::{Finding, Reason, Remark, Severity};
 use super::fingerprint::Fingerprint;
 use super::object;
 use super::object::Outcome;
-use super::object_id::ObjectId;
 use super::path::{FieldPath, PathStep};
 use super::unknown_fields::UnknownFields;
 use super::yaml::{Composed, KnownLines, Lines, Spans, YamlRemark, compose};
 use crate::objects::api::{Resource as _, Secret};
+use crate::objects::object_ref::ObjectRef;
 use crate::objects::store::Object;
 
 /// The result of a document's text. Lines count from its first.
@@ -62,7 +62,7 @@ struct Draft<'a> {
 
 #[derive(Debug)]
 pub(crate) struct Item {
-    pub(crate) id: ObjectId,
+    pub(crate) id: ObjectRef,
     /// `None` if it is invalid.
     pub(crate) object: Option<Object>,
     /// Takes effect if it is invalid and has no previous version. Boxed: few objects have one.
@@ -153,7 +153,9 @@ impl Draft<'_> {
             spans,
             notes,
         } = composed;
-        let secret = value.get("kind").is_some_and(|kind| kind == Secret::KIND);
+        let secret = value
+            .get("kind")
+            .is_some_and(|kind| kind == Secret::KIND.name());
         self.objects(value, &spans, unknown_fields);
         for mut note in notes {
             if secret {
@@ -162,7 +164,7 @@ impl Draft<'_> {
             }
             let mut finding = remark_on_yaml(note, Severity::Warning, Reason::AmbiguousYaml);
             if let [only] = self.items.as_slice() {
-                finding.object = Some(only.id.to_ref());
+                finding.object = Some(only.id.clone());
             }
             self.exceptions.findings.push(finding);
         }
@@ -207,10 +209,8 @@ impl Draft<'_> {
             } => {
                 self.remark(Some(&id), spans, remarks);
                 self.items.push(Item {
-                    id: match &object {
-                        Some(object) => id.sharing_name_of(object),
-                        None => id,
-                    },
+                    // With the name that the object has, which is kept anyway.
+                    id: object.as_ref().map_or(id, Object::object_ref),
                     object,
                     fail_closed: fail_closed.map(Box::new),
                     lines: self.known_lines.of(spans),
@@ -219,13 +219,13 @@ impl Draft<'_> {
         }
     }
 
-    fn remark(&mut self, id: Option<&ObjectId>, spans: &Spans, remarks: Vec<Remark>) {
+    fn remark(&mut self, id: Option<&ObjectRef>, spans: &Spans, remarks: Vec<Remark>) {
         for remark in remarks {
             self.exceptions.findings.push(Finding {
                 severity: remark.severity,
                 file: String::new(),
                 line: spans.nearest(&remark.path).line,
-                object: id.map(ObjectId::to_ref),
+                object: id.cloned(),
                 field: (!remark.path.is_root()).then(|| remark.path.to_string()),
                 reason: remark.reason,
                 text: remark.text,

@@ -7,10 +7,10 @@ use super::document::{Document, Item};
 use super::documents::{Documents, KnownDocuments};
 use super::finding::{Finding, Reason, Severity};
 use super::fingerprint::Fingerprint;
-use super::object_id::ObjectId;
 use super::path::FieldPath;
 use super::source::Source;
 use super::yaml::split;
+use crate::objects::object_ref::ObjectRef;
 use crate::objects::store::Object;
 
 /// A file that was listed.
@@ -108,7 +108,7 @@ impl File {
     pub(crate) fn locations_not_in<'a>(
         &'a self,
         other: Option<&'a Self>,
-    ) -> impl Iterator<Item = (ObjectId, SourceLocation)> + 'a {
+    ) -> impl Iterator<Item = (ObjectRef, SourceLocation)> + 'a {
         let theirs = other.map_or(&[][..], |file| &file.documents);
         let documents = self.documents.iter().enumerate();
         let documents = documents.filter(move |(index, document)| {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::path::FieldPath;
-use crate::objects::store::ObjectRef;
+use crate::objects::object_ref::ObjectRef;
 
 /// One finding about a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -7,9 +7,10 @@ use serde::de::{
 };
 use serde_json::{Map, Value};
 
+use super::admissions::Admission;
 use super::value::{AdmittedValue, admit_value};
-use crate::objects::kinds::{KINDS, Kind};
-use crate::objects::store::{Object, ObjectRef};
+use crate::objects::kinds::ObjectKind;
+use crate::objects::store::Object;
 
 /// Reads one object of a kind from its JSON, without its status, which is passed separately. Gives the
 /// result of [`admit_value`], in half of the time for an object without findings. `None` if the kind
@@ -18,40 +19,35 @@ use crate::objects::store::{Object, ObjectRef};
 /// # Errors
 /// It is no JSON object.
 pub fn admit_json(
-    group: &str,
-    kind: &str,
+    kind: ObjectKind,
     object: &str,
     status: Option<&str>,
 ) -> serde_json::Result<Option<AdmittedValue>> {
-    let is_meant = |it: &&Kind| it.group == group && it.name == kind;
-    let Some(kind) = KINDS.iter().find(is_meant) else {
+    let Some(admission) = Admission::of_kind(kind) else {
         return Ok(None);
     };
-    if let Some(object) = (kind.read_json)(object).filter(|object| is_named(kind, object)) {
+    let read = (admission.read_json)(object).filter(|object| is_named(admission, object));
+    if let Some(object) = read {
         return Ok(Some(AdmittedValue {
-            reference: Some(ObjectRef {
-                group: kind.group.into(),
-                kind: kind.name.into(),
-                name: object.metadata().name.clone(),
-            }),
+            reference: Some(object.object_ref()),
             object: Some(object),
             fail_closed: None,
             findings: Vec::new(),
         }));
     }
     let mut fields = parse_fields(object)?;
-    if let Some(status) = status.filter(|_| kind.reads_status) {
+    if let Some(status) = status.filter(|_| admission.reads_status) {
         // Only nesting beyond any status of Kubernetes is not read.
         let status = serde_json::from_str(status).unwrap_or_default();
         fields.insert("status".to_owned(), status);
     }
-    Ok(admit_value(kind.group, kind.name, fields))
+    Ok(admit_value(kind, fields))
 }
 
 /// Whether an object has a valid name, without any default.
-fn is_named(kind: &Kind, object: &Object) -> bool {
+fn is_named(kind: &Admission, object: &Object) -> bool {
     let name = &object.metadata().name;
-    let is_in_place = if kind.namespaced {
+    let is_in_place = if kind.kind.is_namespaced() {
         super::syntax::label(&name.namespace).is_ok()
     } else {
         name.namespace.is_empty()
@@ -206,22 +202,21 @@ mod tests {
     }
 
     /// The kind of a document, and its fields as an API server may store them.
-    fn stored(document: &str) -> Option<(&'static Kind, Map<String, Value>)> {
+    fn stored(document: &str) -> Option<(&'static Admission, Map<String, Value>)> {
         let Value::Object(mut fields) = compose(document).ok()??.value else {
             return None;
         };
         let version = fields.remove("apiVersion")?;
         let name = fields.remove("kind")?;
         let group = version.as_str()?.split_once('/').map_or("", |it| it.0);
-        let is_meant = |it: &&Kind| it.group == group && Some(it.name) == name.as_str();
-        let kind = KINDS.iter().find(is_meant)?;
+        let kind = Admission::of_kind(ObjectKind::find(group, name.as_str()?)?)?;
         let metadata = fields.get_mut("metadata")?.as_object_mut()?;
-        if kind.namespaced {
+        if kind.kind.is_namespaced() {
             metadata.entry("namespace").or_insert("default".into());
         }
         // API servers reject such labels and annotations of any kind, so they are not checked when
         // reading without a value.
-        let admitted = admit_value(kind.group, kind.name, fields.clone())?;
+        let admitted = admit_value(kind.kind, fields.clone())?;
         let mut wrong = admitted.findings.into_iter().filter_map(|it| it.field);
         let is_stored = !wrong
             .any(|it| it.starts_with("metadata.labels") || it.starts_with("metadata.annotations"));
@@ -229,14 +224,14 @@ mod tests {
     }
 
     /// Reads an object in both ways. Returns whether it can be read without a value.
-    fn compare(kind: &Kind, mut fields: Map<String, Value>, status: Option<Value>) -> bool {
+    fn compare(kind: &Admission, mut fields: Map<String, Value>, status: Option<Value>) -> bool {
         let object = Value::Object(fields.clone()).to_string();
         let text = status.as_ref().map(Value::to_string);
-        let read = admit_json(kind.group, kind.name, &object, text.as_deref()).expect("JSON");
+        let read = admit_json(kind.kind, &object, text.as_deref()).expect("JSON");
         if let Some(status) = status.filter(|_| kind.reads_status) {
             fields.insert("status".to_owned(), status);
         }
-        let expected = admit_value(kind.group, kind.name, fields);
+        let expected = admit_value(kind.kind, fields);
         assert_eq!(read, expected, "{object}");
         (kind.read_json)(&object).is_some()
     }
@@ -246,7 +241,7 @@ mod tests {
         let object = r#"{"metadata": {"name": "a", "namespace": "b"}, "spec": {"rules": [{"filters": [
             {"type": "RequestHeaderModifier", "requestHeaderModifier": {"remove": ["x-a"]}},
             {"type": "RequestRedirect", "requestRedirect": {"scheme": "https"}}]}]}}"#;
-        let kind = KINDS.iter().find(|kind| kind.name == "HTTPRoute");
+        let kind = Admission::of_kind(ObjectKind::HttpRoute);
         let read = (kind.expect("a kind").read_json)(object);
         assert!(matches!(read, Some(Object::HttpRoute(_))), "{read:?}");
     }
@@ -254,7 +249,7 @@ mod tests {
     #[test]
     fn an_object_has_no_room_for_more() {
         let object = r#"{"metadata": {"name": "a", "namespace": "b"}, "spec": {"hostnames": ["a.example.com"]}}"#;
-        let read = admit_json("gateway.networking.k8s.io", "HTTPRoute", object, None);
+        let read = admit_json(ObjectKind::HttpRoute, object, None);
         let read = read.expect("JSON").and_then(|it| it.object);
         let Some(Object::HttpRoute(route)) = read else {
             panic!("{read:?}")
@@ -289,7 +284,7 @@ mod tests {
     fn what_is_no_object_is_an_error() {
         for text in ["", "1", "[]", r#""a""#, "{", r#"{"a": }"#] {
             parse_fields(text).expect_err(text);
-            admit_json("", "Service", text, None).expect_err(text);
+            admit_json(ObjectKind::Service, text, None).expect_err(text);
         }
     }
 }

@@ -8,6 +8,7 @@
 //!
 //! Objects from a cluster enter at `object`: see [`admit_json`] and [`admit_value`].
 
+pub(crate) mod admissions;
 pub(crate) mod check;
 mod configuration;
 pub(crate) mod crd;
@@ -19,7 +20,6 @@ pub(crate) mod finding;
 mod fingerprint;
 pub(crate) mod json;
 pub(crate) mod object;
-pub(crate) mod object_id;
 mod objects;
 mod overall;
 pub(crate) mod path;
@@ -32,7 +32,7 @@ pub(crate) mod unknown_fields;
 pub(crate) mod value;
 mod yaml;
 
-pub use crate::objects::kinds::kept_beside;
+pub use crate::objects::admission::kept_beside;
 pub use configuration::{Configuration, Reload};
 pub use file_set::Listed;
 pub use finding::{Finding, Reason, Severity};
@@ -40,7 +40,7 @@ pub use json::{admit_json, parse_fields};
 pub use path::FieldPath;
 pub use source::Source;
 pub use unknown_fields::UnknownFields;
-pub use value::{AdmittedValue, KindInfo, admit_value, kinds};
+pub use value::{AdmittedValue, admit_value};
 
 use crate::objects::store::Object;
 

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value};
 
+use super::admissions::{ADMISSIONS, Admission};
 use super::finding::{Reason, Remark, Severity};
-use super::object_id::ObjectId;
 use super::path::{FieldPath, PathStep};
 use super::unknown_fields::UnknownFields;
 use super::{suggest, syntax};
-use crate::objects::api::{GATEWAY_GROUP, OWN_GROUP};
-use crate::objects::kinds::{KINDS, Kind};
+use crate::objects::kinds::{GATEWAY_GROUP, OWN_GROUP, ObjectKind};
+use crate::objects::object_ref::ObjectRef;
 use crate::objects::store::Object;
 use xds::model::ObjectName;
 
@@ -24,7 +24,7 @@ pub(crate) enum Outcome {
     Unidentified { remarks: Vec<Remark> },
     /// Its kind is supported: with an object if admitted, with an error if invalid.
     Read {
-        id: ObjectId,
+        id: ObjectRef,
         object: Option<Object>,
         /// Takes effect if it is invalid and has no previous version.
         fail_closed: Option<Object>,
@@ -56,19 +56,19 @@ pub(crate) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
             return unidentified(&path, Reason::UnknownKind, text);
         }
     };
-    let version_read = kind.reads(version);
+    let version_read = kind.kind.definition().versions.contains(&version);
     let (id, mut value) = match name(kind, fields) {
         Ok(named) => named,
         Err(remarks) => return Outcome::Unidentified { remarks },
     };
     if !version_read {
         let path = FieldPath::default().field("apiVersion");
-        let expected = kind.api_version();
+        let expected = kind.kind.api_version();
         let text = format!("version `{version}` is not supported: use {expected}");
         let remarks = vec![Remark::error(&path, Reason::UnsupportedVersion, text)];
         drop_nulls(kind, &mut value, &mut FieldPath::default(), &mut Vec::new());
         return Outcome::Read {
-            fail_closed: (kind.fail_closed)(id.name(), &value),
+            fail_closed: (kind.fail_closed)(&id.name, &value),
             id,
             object: None,
             remarks,
@@ -79,7 +79,7 @@ pub(crate) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
 
 /// Reads an object of a known kind, in any API version.
 pub(crate) fn read_as(
-    kind: &'static Kind,
+    kind: &'static Admission,
     fields: Map<String, Value>,
     unknown_fields: UnknownFields,
 ) -> Outcome {
@@ -91,29 +91,32 @@ pub(crate) fn read_as(
 
 /// The identity of an object, and the fields to read.
 fn name(
-    kind: &'static Kind,
+    kind: &'static Admission,
     mut fields: Map<String, Value>,
-) -> Result<(ObjectId, Value), Vec<Remark>> {
+) -> Result<(ObjectRef, Value), Vec<Remark>> {
     fields.remove("apiVersion");
     fields.remove("kind");
     if !kind.reads_status {
         fields.remove("status");
     }
-    let id = ObjectId::new(kind, identify(kind, &mut fields)?);
+    let id = ObjectRef {
+        kind: kind.kind,
+        name: identify(kind, &mut fields)?,
+    };
     Ok((id, Value::Object(fields)))
 }
 
 /// Reads an object of a supported kind and version.
 fn read_supported(
-    kind: &Kind,
-    id: ObjectId,
+    kind: &Admission,
+    id: ObjectRef,
     mut value: Value,
     unknown_fields: UnknownFields,
 ) -> Outcome {
     let mut remarks = Vec::new();
     drop_nulls(kind, &mut value, &mut FieldPath::default(), &mut remarks);
     // An empty field that restricts access was given, as far as the replacement is concerned.
-    let fail_closed = (kind.fail_closed)(id.name(), &value);
+    let fail_closed = (kind.fail_closed)(&id.name, &value);
     if !remarks.is_empty() {
         drop_all_nulls(&mut value);
     }
@@ -174,7 +177,7 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<String, (FieldPath, S
 
 /// The result of looking up a group and kind.
 enum KindLookup {
-    Read(&'static Kind),
+    Read(&'static Admission),
     Foreign,
     /// Probably a typo in `field`.
     Typo {
@@ -184,36 +187,35 @@ enum KindLookup {
 }
 
 fn find(group: &str, name: &str) -> KindLookup {
-    let mut named = KINDS.iter().filter(|kind| kind.name == name);
-    if let Some(kind) = named.clone().find(|kind| kind.group == group) {
-        return KindLookup::Read(kind);
+    let named = ObjectKind::named(name);
+    let admission = named.and_then(Admission::of_kind);
+    if let Some(admission) = admission {
+        let known = admission.kind.group();
+        if known == group {
+            return KindLookup::Read(admission);
+        }
+        if !known.is_empty() && (group.is_empty() || is_typo(group, known)) {
+            let given = if group.is_empty() {
+                "the core group"
+            } else {
+                group
+            };
+            let written = admission.kind.api_version();
+            return KindLookup::Typo {
+                field: "apiVersion",
+                text: format!("{given} has no {name}: write {written}"),
+            };
+        }
     }
-    // A core kind with a foreign group probably belongs to another project, such as Knative's
-    // Service.
-    let meant =
-        |kind: &&Kind| !kind.group.is_empty() && (group.is_empty() || is_typo(group, kind.group));
-    if let Some(kind) = named.find(meant) {
-        let given = if group.is_empty() {
-            "the core group"
-        } else {
-            group
-        };
-        return KindLookup::Typo {
-            field: "apiVersion",
-            text: format!("{given} has no {name}: write {}", kind.api_version()),
-        };
-    }
-    let siblings = KINDS
-        .iter()
-        .filter(|kind| kind.group == group)
-        .map(|kind| kind.name);
-    match suggest::nearest(name, siblings).filter(|_| !UNREAD_KINDS.contains(&name)) {
+    let siblings = ADMISSIONS.iter().map(|admission| admission.kind);
+    let siblings = siblings.filter(|kind| kind.group() == group);
+    let is_unread = named.is_some() && admission.is_none();
+    match suggest::nearest(name, siblings.map(ObjectKind::name)).filter(|_| !is_unread) {
         Some(near) => KindLookup::Typo {
             field: "kind",
             text: format!("`{name}` is not a known kind: did you mean `{near}`?"),
         },
-        // It may be a newer kind of policy that restricts access.
-        None if group == OWN_GROUP && !UNREAD_KINDS.contains(&name) => KindLookup::Typo {
+        None if group == OWN_GROUP && !is_unread => KindLookup::Typo {
             field: "kind",
             text: format!(
                 "this version has no kind `{name}` in group {OWN_GROUP}: correct it, or update the gateway"
@@ -228,7 +230,7 @@ fn is_typo(group: &str, known: &str) -> bool {
 }
 
 /// Namespace and name; sets the default namespace.
-fn identify(kind: &Kind, fields: &mut Map<String, Value>) -> Result<ObjectName, Vec<Remark>> {
+fn identify(kind: &Admission, fields: &mut Map<String, Value>) -> Result<ObjectName, Vec<Remark>> {
     let path = FieldPath::default().field("metadata");
     let Some(Value::Object(metadata)) = fields.get_mut("metadata") else {
         let text = "is required: an object needs metadata with a name";
@@ -253,7 +255,7 @@ fn identify(kind: &Kind, fields: &mut Map<String, Value>) -> Result<ObjectName, 
             )]);
         }
     };
-    if !kind.namespaced {
+    if !kind.kind.is_namespaced() {
         metadata.remove("namespace");
         check_syntax(&path, "name", &name, kind.check_name)?;
         return Ok(ObjectName::new("", &name));
@@ -311,7 +313,12 @@ fn metadata(value: &Value) -> Vec<Remark> {
 
 /// `null` means absent, as to an API server. Of a field that may restrict access it is a mistake: whoever
 /// wrote its name did not want to go without. Those stay, with a remark each.
-fn drop_nulls(kind: &Kind, value: &mut Value, path: &mut FieldPath, remarks: &mut Vec<Remark>) {
+fn drop_nulls(
+    kind: &Admission,
+    value: &mut Value,
+    path: &mut FieldPath,
+    remarks: &mut Vec<Remark>,
+) {
     match value {
         Value::Object(fields) => {
             // There are hardly any, and `retain` costs several times a look.
@@ -357,7 +364,7 @@ fn is_nested(value: &Value) -> bool {
     matches!(value, Value::Object(_) | Value::Array(_))
 }
 
-fn empty_restriction(kind: &Kind, path: &FieldPath) -> Option<Remark> {
+fn empty_restriction(kind: &Admission, path: &FieldPath) -> Option<Remark> {
     let may_restrict = (kind.may_restrict_access)(&path.names());
     let text = "is empty, and may restrict access: give it a value, or remove it";
     may_restrict.then(|| Remark::error(path, Reason::Required, text))
@@ -370,11 +377,3 @@ pub(crate) fn is_gateway_kind(kind: &str) -> bool {
 }
 
 const DEFAULT_NAMESPACE: &str = "default";
-
-/// Kinds of Gateway API and of this project that are not read, or have similar names.
-const UNREAD_KINDS: [&str; 4] = [
-    "GatewayClass",
-    "GatewayParameters",
-    "ListenerSet",
-    "BackendTLSPolicy",
-];

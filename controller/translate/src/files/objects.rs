@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use super::file::SourceLocation;
 use super::file_set::{FileChange, FileSet};
-use super::object_id::ObjectId;
 use crate::engine::Event;
-use crate::objects::kinds;
-use crate::objects::store::{Object, ObjectRef};
+use crate::objects::admission;
+use crate::objects::object_ref::ObjectRef;
+use crate::objects::store::Object;
 
 /// The objects of all files.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    by_name: BTreeMap<ObjectId, ObjectVersions>,
+    by_name: BTreeMap<ObjectRef, ObjectVersions>,
     /// Objects that depend on several files: they are defined in several locations, or have a kept version.
     /// They are looked at whenever a file changes.
     dependent: BTreeSet<ObjectRef>,
@@ -78,7 +78,7 @@ impl ObjectVersions {
     pub(crate) fn duplicate_replacements(&self) -> impl Iterator<Item = Object> + '_ {
         let others = self.locations.iter().zip(1..).skip(1);
         others.filter_map(|(location, number)| {
-            kinds::duplicate_replacement(location.in_force()?, number)
+            admission::duplicate_replacement(location.in_force()?, number)
         })
     }
 
@@ -91,11 +91,11 @@ impl ObjectVersions {
 impl Objects {
     /// The object of this name.
     pub(crate) fn get(&self, reference: &ObjectRef) -> Option<&ObjectVersions> {
-        self.by_name.get(&ObjectId::of(reference)?)
+        self.by_name.get(reference)
     }
 
     /// All objects, by kind and name.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ObjectId, &ObjectVersions)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ObjectRef, &ObjectVersions)> {
         self.by_name.iter()
     }
 
@@ -104,18 +104,16 @@ impl Objects {
         &self,
         first: &ObjectRef,
     ) -> impl Iterator<Item = &ObjectVersions> + use<'_> {
-        let first = ObjectId::of(first);
-        first.into_iter().flat_map(|first| {
-            let objects = self.by_name.range(first.clone()..);
-            let objects = objects.take_while(move |(id, _)| id.is_of_kind_of(&first));
-            objects.map(|(_, versions)| versions)
-        })
+        let kind = first.kind;
+        let objects = self.by_name.range(first.clone()..);
+        let objects = objects.take_while(move |(id, _)| id.kind == kind);
+        objects.map(|(_, versions)| versions)
     }
 
     /// Applies changes of files. Objects in other files are not visited, except for the few that
     /// depend on several files.
     pub(crate) fn take(&mut self, changes: &[FileChange], files: &FileSet) -> ObjectChanges {
-        let mut touched: BTreeMap<ObjectId, PreviousVersion> = BTreeMap::new();
+        let mut touched: BTreeMap<ObjectRef, PreviousVersion> = BTreeMap::new();
         for change in changes {
             let old = change.old.as_ref();
             let new = change.new.as_ref().and_then(|name| files.file(name));
@@ -135,8 +133,8 @@ impl Objects {
                 locations.push(location);
             }
         }
-        for id in self.dependent.iter().filter_map(ObjectId::of) {
-            self.touch(&id, &mut touched);
+        for id in &self.dependent {
+            self.touch(id, &mut touched);
         }
         let mut changed = ObjectChanges::default();
         for (id, before) in touched {
@@ -146,7 +144,7 @@ impl Objects {
     }
 
     /// Records the version of an object that was in effect before it is changed.
-    fn touch(&self, id: &ObjectId, touched: &mut BTreeMap<ObjectId, PreviousVersion>) {
+    fn touch(&self, id: &ObjectRef, touched: &mut BTreeMap<ObjectRef, PreviousVersion>) {
         if !touched.contains_key(id) {
             let versions = self.by_name.get(id);
             let before = PreviousVersion {
@@ -165,7 +163,7 @@ impl Objects {
     /// rejected, or if the object may be in a file that cannot be read.
     fn choose_version(
         &mut self,
-        id: &ObjectId,
+        id: &ObjectRef,
         PreviousVersion {
             location: before,
             beside_rejected,
@@ -174,7 +172,6 @@ impl Objects {
         files: &FileSet,
         changed: &mut ObjectChanges,
     ) {
-        let reference = &id.to_ref();
         let versions = self.by_name.entry(id.clone()).or_default();
         let locations = &mut versions.locations;
         locations.sort_by_key(|location| (files.rank(&location.file), location.order()));
@@ -190,26 +187,26 @@ impl Objects {
             // Nothing is known of a version that cannot be read.
             let rejected = old.zip(versions.locations.first());
             let beside = rejected
-                .and_then(|(old, rejected)| kinds::kept_beside(old, rejected.fail_closed()));
+                .and_then(|(old, rejected)| admission::kept_beside(old, rejected.fail_closed()));
             versions.beside_rejected = beside.map(Box::new).or_else(|| beside_rejected.clone());
         }
         let now = versions.in_force();
         changed
             .events
-            .extend(event(reference, old, versions.object_in_force()));
+            .extend(event(id, old, versions.object_in_force()));
         changed.duplicate_replacements(
             &duplicate_replacements,
             &versions.duplicate_replacements().collect::<Vec<_>>(),
         );
         let is_duplicated = versions.locations.len() > 1;
         let beside = versions.beside_rejected.as_deref();
-        let closes = beside.is_some_and(kinds::refuses_all);
+        let closes = beside.is_some_and(admission::refuses_all);
         let is_fail_closed = closes || now.is_some_and(|location| location.object().is_none());
         let (is_kept, is_gone) = (versions.kept.is_some(), versions.locations.is_empty());
-        set_membership(&mut self.dependent, reference, is_duplicated || is_kept);
-        set_membership(&mut self.duplicated, reference, is_duplicated);
-        set_membership(&mut self.fail_closed, reference, is_fail_closed);
-        set_membership(&mut self.kept, reference, is_kept && !closes);
+        set_membership(&mut self.dependent, id, is_duplicated || is_kept);
+        set_membership(&mut self.duplicated, id, is_duplicated);
+        set_membership(&mut self.fail_closed, id, is_fail_closed);
+        set_membership(&mut self.kept, id, is_kept && !closes);
         if is_gone && !is_kept {
             self.by_name.remove(id);
             changed.lost.extend(before.map(|before| before.file));

@@ -9,8 +9,9 @@ use super::finding::{Finding, Reason, Severity};
 use super::object::is_gateway_kind;
 use super::objects::{ObjectVersions, Objects};
 use super::path::FieldPath;
-use crate::objects::kinds;
-use crate::objects::store::{Object, ObjectRef};
+use crate::objects::admission;
+use crate::objects::object_ref::ObjectRef;
+use crate::objects::store::Object;
 
 /// All findings. Files in `lost` had objects that were removed.
 pub(crate) fn findings(
@@ -47,7 +48,7 @@ fn duplicates(reference: &ObjectRef, objects: &Objects) -> Vec<Finding> {
         reason: Reason::Duplicate,
         text: match location
             .in_force()
-            .and_then(|it| kinds::duplicate_replacement(it, 0))
+            .and_then(|it| admission::duplicate_replacement(it, 0))
         {
             Some(replacement) => format!("{text}; until then {}", effect_on_targets(&replacement)),
             None => text.clone(),

@@ -177,8 +177,7 @@ const MAX_HEADER_NAME: usize = 256;
 
 #[cfg(test)]
 mod tests {
-    use super::{Verdict, data_key, header_name, header_value, kind, label};
-    use super::{qualified, subdomain};
+    use super::{Verdict, data_key, header_name, header_value, kind, label, qualified, subdomain};
 
     #[test]
     fn valid_and_invalid_names() {

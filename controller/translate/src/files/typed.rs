@@ -6,7 +6,7 @@ use super::check::Check;
 use super::finding::{Reason, Remark, Severity};
 use super::path::{FieldPath, PathStep};
 use super::suggest;
-use crate::objects::kinds::Admissible;
+use crate::objects::admission::Admissible;
 use crate::objects::store::Object;
 
 /// Reads and validates an object. `None` if a remark is an error.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::admissions::Admission;
 use super::finding::{Reason, Remark, Severity};
-use crate::objects::kinds::Kind;
 
 /// How objects with unknown fields are handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl UnknownFields {
 
     /// Completes the remark on an unknown field of an object of this kind. One that may restrict
     /// access is not ignored: the object would allow more than intended.
-    pub(crate) fn complete_remark(self, kind: &Kind, remark: &mut Remark) {
+    pub(crate) fn complete_remark(self, kind: &Admission, remark: &mut Remark) {
         if remark.reason != Reason::UnknownField {
             return;
         }

@@ -3,12 +3,14 @@
 
 use serde_json::{Map, Value};
 
+use super::admissions::Admission;
 use super::finding::{Finding, Remark};
 use super::object;
 use super::object::Outcome;
 use super::unknown_fields::UnknownFields;
-use crate::objects::kinds::{KINDS, Kind};
-use crate::objects::store::{Object, ObjectRef};
+use crate::objects::kinds::ObjectKind;
+use crate::objects::object_ref::ObjectRef;
+use crate::objects::store::Object;
 
 /// The result for one object.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,49 +26,23 @@ pub struct AdmittedValue {
     pub findings: Vec<Finding>,
 }
 
-/// A kind that [`AdmittedValue`] supports, with its API versions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KindInfo {
-    /// Its API group; empty for the core group.
-    pub group: &'static str,
-    /// Kind, as in manifests.
-    pub kind: &'static str,
-    /// Supported versions, the best first.
-    pub versions: Vec<&'static str>,
-}
-
-/// Lists the kinds that can be admitted.
-pub fn kinds() -> impl Iterator<Item = KindInfo> {
-    KINDS.iter().map(|kind| KindInfo {
-        group: kind.group,
-        kind: kind.name,
-        versions: std::iter::once(kind.version)
-            .chain(kind.also.iter().copied())
-            .collect(),
-    })
-}
-
 /// Reads one object of a kind. Its `apiVersion`, `kind` and `status` are ignored: lists of an API
 /// server omit the first two. `None` if the kind is not supported.
 #[must_use]
-pub fn admit_value(group: &str, kind: &str, value: Map<String, Value>) -> Option<AdmittedValue> {
-    let is_meant = |it: &&Kind| it.group == group && it.name == kind;
-    let kind = KINDS.iter().find(is_meant)?;
-    let admitted = match object::read_as(kind, value, UnknownFields::Warn) {
+pub fn admit_value(kind: ObjectKind, value: Map<String, Value>) -> Option<AdmittedValue> {
+    let admission = Admission::of_kind(kind)?;
+    let admitted = match object::read_as(admission, value, UnknownFields::Warn) {
         Outcome::Read {
             id,
             object,
             fail_closed,
             remarks,
-        } => {
-            let reference = id.to_ref();
-            AdmittedValue {
-                findings: findings(Some(&reference), remarks),
-                reference: Some(reference),
-                object,
-                fail_closed,
-            }
-        }
+        } => AdmittedValue {
+            findings: findings(Some(&id), remarks),
+            reference: Some(id),
+            object,
+            fail_closed,
+        },
         Outcome::Unidentified { remarks } => AdmittedValue {
             reference: None,
             object: None,
@@ -98,14 +74,12 @@ mod tests {
     use super::*;
     use crate::files::{Severity, Source, admit};
 
-    fn admitted(group: &str, kind: &str, value: Value) -> AdmittedValue {
+    fn admitted(kind: ObjectKind, value: Value) -> AdmittedValue {
         let Value::Object(fields) = value else {
             panic!("an object is meant")
         };
-        admit_value(group, kind, fields).expect("a kind that is read")
+        admit_value(kind, fields).expect("a kind that is read")
     }
-
-    const GATEWAY_API: &str = "gateway.networking.k8s.io";
 
     #[test]
     fn a_watched_object_equals_the_same_object_from_a_file() {
@@ -120,7 +94,7 @@ mod tests {
             "spec": {"parentRefs": [{"name": "g"}], "rules": [{"backendRefs": [{"name": "s", "port": 80}]}]},
             "status": {"parents": [{"anything": 1}]},
         });
-        let admitted = admitted(GATEWAY_API, "HTTPRoute", watched);
+        let admitted = admitted(ObjectKind::HttpRoute, watched);
         assert_eq!(admitted.object, Some(from_file));
         assert_eq!(admitted.findings, []);
     }
@@ -134,7 +108,7 @@ mod tests {
                 "status": {"written": version},
             })
         };
-        let read = |it| admitted(GATEWAY_API, "Gateway", version(it)).object;
+        let read = |it| admitted(ObjectKind::Gateway, version(it)).object;
         let object = read("1");
         assert_eq!(object.as_ref().map(|it| it.metadata().uid()), Some("u"));
         assert_eq!(object, read("2"));
@@ -146,7 +120,7 @@ mod tests {
             "metadata": {"name": "a", "namespace": "b"},
             "spec": {"gatewayClassName": "gateway", "hovering": true, "listeners": [{"name": "a", "port": 80, "protocol": "HTTP"}]},
         });
-        let admitted = admitted(GATEWAY_API, "Gateway", value);
+        let admitted = admitted(ObjectKind::Gateway, value);
         assert!(admitted.object.is_some());
         let severities: Vec<Severity> = admitted.findings.iter().map(|it| it.severity).collect();
         assert_eq!(severities, [Severity::Warning]);
@@ -159,13 +133,14 @@ mod tests {
             "metadata": {"name": "a", "namespace": "b"},
             "spec": {"targetRefs": [], "jwt": 5},
         });
-        let admitted = admitted("gateway-system.io", "TrafficPolicy", value);
+        let admitted = admitted(ObjectKind::TrafficPolicy, value);
         assert!(admitted.object.is_none() && admitted.fail_closed.is_some());
     }
 
     #[test]
     fn an_empty_restriction_is_invalid_and_fails_closed() {
-        let targets = json!([{"group": GATEWAY_API, "kind": "HTTPRoute", "name": "a"}]);
+        let targets =
+            json!([{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": "a"}]);
         let allow = json!([{"when": "true"}]);
         for (field, value, limits) in [
             ("jwt", Value::Null, Value::Null),
@@ -180,7 +155,7 @@ mod tests {
                 "metadata": {"name": "a", "namespace": "b", "labels": null},
                 "spec": {"targetRefs": targets, field: value, "limits": limits},
             });
-            let admitted = admitted("gateway-system.io", "TrafficPolicy", policy);
+            let admitted = admitted(ObjectKind::TrafficPolicy, policy);
             let texts = admitted.findings.iter().map(|it| it.text.as_str());
             let texts: Vec<&str> = texts.collect();
             assert!(
@@ -195,7 +170,7 @@ mod tests {
             "spec": {"gatewayClassName": "gateway", "tls": {"frontend": null},
                 "listeners": [{"name": "a", "port": 80, "protocol": "HTTP", "hostname": null}]},
         });
-        let admitted = admitted(GATEWAY_API, "Gateway", gateway);
+        let admitted = admitted(ObjectKind::Gateway, gateway);
         assert_eq!(
             admitted.findings[0].field.as_deref(),
             Some("spec.tls.frontend")
@@ -204,7 +179,7 @@ mod tests {
 
     #[test]
     fn an_object_without_a_name_is_rejected() {
-        let admitted = admitted("", "Service", json!({"metadata": {}}));
+        let admitted = admitted(ObjectKind::Service, json!({"metadata": {}}));
         assert_eq!(admitted.reference, None);
         assert_eq!(admitted.findings[0].severity, Severity::Error);
     }

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use xds::model::ObjectName;
 
+use super::api;
 use super::api::{GatewayAddress, ROUTABILITY_SENTINEL, ROUTABLE_IN_CLUSTER};
-use crate::gateway::api;
 use crate::objects::reader::Reader;
 use crate::options::AssignedAddresses;
 use crate::status::problem::Problem;

@@ -14,18 +14,14 @@ use super::listeners_unit::DeclaredListeners;
 use super::properties::GatewayProperties;
 use super::protocol::Protocol;
 use super::socket::SocketRank;
-use super::socket_unit::SocketUnit;
-use super::{conflict, overlap, set_certificates, taken};
+use super::{conflict, overlap, set_certificates, taking};
 use crate::budgets::{Budget, Use};
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
+use crate::objects::object_ref::ObjectRef;
 use crate::objects::owner::Owner;
-use crate::objects::store::ObjectRef;
 use crate::status::problem::Problem;
-
-/// A Gateway by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct GatewayUnit(pub(crate) ObjectName);
+use crate::units::{GatewayUnit, SocketUnit};
 
 /// The conflicts among a Gateway's listeners.
 #[derive(Debug, PartialEq)]
@@ -210,7 +206,7 @@ fn listener_conflicts(listeners: &[&Listener]) -> Vec<ListenerConflicts> {
     let accepted =
         |index: usize| listeners[index].refusals.is_empty() && conflicts[index].is_none();
     let overlaps = overlap::find(listeners, accepted);
-    let taken = taken::find(listeners, accepted);
+    let taken = taking::find(listeners, accepted);
     let conflicts = conflicts.into_iter().zip(overlaps).zip(taken);
     conflicts
         .map(|((conflict, overlaps), taken)| ListenerConflicts {
@@ -226,7 +222,7 @@ impl<'a> UnitReader<'a> {
     /// The conflicts among all listeners of a Gateway.
     pub(crate) fn joined(&self, gateway: &ObjectName) -> Option<&'a JoinedListeners> {
         self.depend_on(Fact::Gateway(gateway.clone()));
-        self.tables.gateways.get(&GatewayUnit(gateway.clone()))
+        self.tables.get(&GatewayUnit(gateway.clone()))
     }
 
     /// The conflicts of an object's listeners in their Gateway.
@@ -236,7 +232,7 @@ impl<'a> UnitReader<'a> {
         owner: &Owner,
     ) -> Option<&'a [ListenerConflicts]> {
         self.depend_on(Fact::ListenerConflicts(owner.clone()));
-        let joined = self.tables.gateways.get(&GatewayUnit(gateway.clone()))?;
+        let joined = self.tables.get(&GatewayUnit(gateway.clone()))?;
         joined.conflicts.get(owner).map(|conflicts| &**conflicts)
     }
 }

@@ -15,18 +15,16 @@ use super::properties::GatewayProperties;
 use super::protocol::Family;
 use super::socket as sockets;
 use crate::backend::upstream::Destination;
-use crate::budgets::closed_hosts::{ClosedHostsUnit, Place, wider};
-use crate::engine::emitted::{Emitted, Gateways};
+use crate::budgets::closed_hosts::{Place, wider};
+use crate::engine::emitted::Emitted;
 use crate::engine::fact::Fact;
+use crate::engine::outcome::Gateways;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
 use crate::objects::api::Resource as _;
 use crate::objects::owner::Owner;
-use crate::route::resolved::RouteKind;
+use crate::route::name::RouteKind;
 use crate::status::problem::Problem;
-
-/// A Gateway by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct CarriedUnit(pub(crate) ObjectName);
+use crate::units::{CarriedUnit, ClosedHostsUnit};
 
 /// The resources that a Gateway carries.
 #[derive(Debug, PartialEq)]
@@ -347,7 +345,7 @@ impl Places {
 fn client_certificate(gateway: &ObjectName, certificate: &xds::model::Certificate) -> Policy {
     let target = format!("{}/{gateway}", Gateway::KIND);
     Policy {
-        key: PolicyKey::new(Gateway::KIND, gateway, &target),
+        key: PolicyKey::new(Gateway::KIND.name(), gateway, &target),
         target: PolicyTarget::Gateway(gateway.clone()),
         spec: PolicySpec {
             client_certificate: Some(certificate.clone()),
@@ -363,35 +361,35 @@ impl<'a> UnitReader<'a> {
         &self,
         gateway: &ObjectName,
     ) -> impl Iterator<Item = (&'a Arc<str>, &'a BTreeSet<Place>)> {
-        let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()));
+        let carried = self.tables.get(&CarriedUnit(gateway.clone()));
         carried.into_iter().flat_map(|it| &it.left_open)
     }
 
     /// Whether any listener of a Gateway is carried.
     pub(crate) fn is_carried(&self, gateway: &ObjectName) -> bool {
         self.depend_on(Fact::Carried(gateway.clone()));
-        let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()));
+        let carried = self.tables.get(&CarriedUnit(gateway.clone()));
         carried.is_some_and(CarriedGateway::is_carried)
     }
 
     /// Whether any listener of a Gateway has what it needs to serve.
     pub(crate) fn has_served_listener(&self, gateway: &ObjectName) -> bool {
         self.depend_on(Fact::Carried(gateway.clone()));
-        let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()));
+        let carried = self.tables.get(&CarriedUnit(gateway.clone()));
         carried.is_some_and(|carried| carried.is_served)
     }
 
     /// The Gateway that carries a listener of an object.
     pub(crate) fn carries_listener(&self, gateway: &ObjectName, listener: &ListenerKey) -> bool {
         self.depend_on(Fact::CarriedListener(listener.clone()));
-        let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()));
+        let carried = self.tables.get(&CarriedUnit(gateway.clone()));
         carried.is_some_and(|carried| carried.listeners.contains(listener))
     }
 
     /// Whether any listener of a ListenerSet is carried by a Gateway.
     pub(crate) fn carries_set(&self, gateway: &ObjectName, set: &ObjectName) -> bool {
         self.depend_on(Fact::CarriedSet(set.clone()));
-        let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()));
+        let carried = self.tables.get(&CarriedUnit(gateway.clone()));
         carried.is_some_and(|carried| carried.sets.contains(set))
     }
 
@@ -402,7 +400,7 @@ impl<'a> UnitReader<'a> {
         owner: &Owner,
     ) -> Option<&'a BTreeMap<usize, Problem>> {
         self.depend_on(Fact::Unusable(owner.clone()));
-        let carried = self.tables.carried.get(&CarriedUnit(gateway.clone()))?;
+        let carried = self.tables.get(&CarriedUnit(gateway.clone()))?;
         carried.unusable.get(owner)
     }
 }

@@ -16,9 +16,8 @@ use super::offer::ListenerOffer;
 use super::protocol::Protocol;
 use super::taken::TakenNames;
 use super::tls::listener_protocol;
-use super::{protocol, tls};
+use super::{api, protocol, tls};
 use crate::expiry::Expiries;
-use crate::gateway::api;
 use crate::objects::owner::Owner;
 use crate::objects::reader::Reader;
 use crate::options::Options;
@@ -106,7 +105,7 @@ impl Listener {
         let namespaces = &spec.allowed_routes.namespaces;
         let (from, selector) = (namespaces.from, namespaces.selector.as_ref());
         let offer = ListenerOffer {
-            key: ListenerKey::new(owner.kind(), owner.name(), &spec.name),
+            key: ListenerKey::new(owner.kind().name(), owner.name(), &spec.name),
             name: spec.name.clone(),
             port: spec.port,
             protocol: spec.protocol.clone(),

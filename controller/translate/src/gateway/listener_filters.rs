@@ -2,8 +2,7 @@
 
 use xds::model::{AuthPathPrefix, ExternalAuth, ExternalAuthProtocol, InvalidBackend, Target};
 
-use crate::backend::references::{Referrer, TrafficKind};
-use crate::objects::api::GATEWAY_GROUP;
+use crate::backend::referrer::{Referrer, TrafficKind};
 use crate::objects::owner::Owner;
 use crate::objects::reader::Reader;
 use crate::route::api::{FilterType, ListenerFilter, LocalObjectReference};
@@ -45,7 +44,6 @@ impl ResolvedFilters {
         match (spec.kind, &spec.external_auth, &spec.extension_ref) {
             (FilterType::ExternalAuth, Some(filter), None) => {
                 let from = Referrer {
-                    group: GATEWAY_GROUP,
                     kind: owner.kind(),
                     namespace,
                     carries: TrafficKind::Requests,

@@ -7,13 +7,10 @@ use super::listener::ListenerWithConflicts;
 use super::listener_set::ListenerSetStatus;
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
+use crate::objects::object_ref::ObjectRef;
 use crate::objects::owner::Owner;
-use crate::objects::store::ObjectRef;
 use crate::status::Status;
-
-/// A ListenerSet by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct SetStatusUnit(pub(crate) ObjectName);
+use crate::units::SetStatusUnit;
 
 /// The status of a ListenerSet, and the Gateway that counts it.
 #[derive(Debug, PartialEq)]

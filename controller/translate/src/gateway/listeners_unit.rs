@@ -4,20 +4,17 @@ use std::sync::Arc;
 
 use xds::model::ObjectName;
 
+use super::api;
 use super::api::{Gateway, ListenerSet};
 use super::listener::Listener;
 use super::listener_set::{check_allowed, orphan};
 use super::offer::ListenerOffers;
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-use crate::gateway::api;
-use crate::objects::api::Resource as _;
+use crate::objects::object_ref::ObjectRef;
 use crate::objects::owner::Owner;
 use crate::status::problem::Problem;
-
-/// The listeners of a Gateway or ListenerSet. No output if it belongs to another controller.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct ListenersUnit(pub(crate) Owner);
+use crate::units::ListenersUnit;
 
 /// The resolved listeners of an object.
 #[derive(Debug, PartialEq)]
@@ -61,7 +58,7 @@ impl Unit for ListenersUnit {
         }
         if let Owner::ListenerSet(name) = &self.0 {
             let there = (old.is_some(), new.is_some());
-            changes.ours(ListenerSet::KIND, name, there);
+            changes.ours(&ObjectRef::of::<ListenerSet>(name), there);
         }
     }
 
@@ -123,13 +120,13 @@ impl<'a> UnitReader<'a> {
     /// The listeners of an object.
     pub(crate) fn listeners(&self, owner: &Owner) -> Option<&'a DeclaredListeners> {
         self.depend_on(Fact::Listeners(owner.clone()));
-        self.tables.listeners.get(&ListenersUnit(owner.clone()))
+        self.tables.get(&ListenersUnit(owner.clone()))
     }
 
     /// The offers of an object to routes.
     pub(crate) fn offers(&self, owner: &Owner) -> Option<&'a ListenerOffers> {
         self.depend_on(Fact::ListenerOffers(owner.clone()));
-        let listeners = self.tables.listeners.get(&ListenersUnit(owner.clone()))?;
+        let listeners = self.tables.get(&ListenersUnit(owner.clone()))?;
         Some(&listeners.offers)
     }
 }

@@ -34,4 +34,5 @@ pub(crate) mod socket_unit;
 pub(crate) mod status;
 pub(crate) mod status_unit;
 pub(crate) mod taken;
+pub(crate) mod taking;
 pub(crate) mod tls;

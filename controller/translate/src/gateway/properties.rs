@@ -11,7 +11,7 @@ use super::frontend::ClientValidation;
 use super::tls;
 use crate::budgets::Budget;
 use crate::expiry::Expiries;
-use crate::objects::api::{OWN_GROUP, PARAMETERS_KIND};
+use crate::objects::kinds::{OWN_GROUP, ObjectKind};
 use crate::objects::owner::Owner;
 use crate::objects::reader::Reader;
 use crate::options::ListenerLimits;
@@ -160,7 +160,7 @@ fn check_parameters(
     };
     if !reference.is_known() {
         return Err(invalid_parameters(format!(
-            "kind `{}` of group `{}` cannot hold parameters: refer to a {PARAMETERS_KIND} of group \
+            "kind `{}` of group `{}` cannot hold parameters: refer to a {PARAMETERS} of group \
              {OWN_GROUP}",
             reference.kind, reference.group
         )));
@@ -169,7 +169,7 @@ fn check_parameters(
         Ok(())
     } else {
         Err(invalid_parameters(format!(
-            "{PARAMETERS_KIND} {}/{} does not exist: create it",
+            "{PARAMETERS} {}/{} does not exist: create it",
             name.namespace, reference.name
         )))
     }
@@ -179,3 +179,5 @@ fn invalid_parameters(message: String) -> Problem {
     let field = "spec.infrastructure.parametersRef";
     Problem::new(Reason::InvalidParameters, field, message)
 }
+
+const PARAMETERS: ObjectKind = ObjectKind::GatewayParameters;

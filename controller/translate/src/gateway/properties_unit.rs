@@ -10,11 +10,8 @@ use super::properties::{GatewayProperties, ListenerSetTerms};
 use crate::engine::defects::panic_if_wanted;
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-use crate::objects::api::Resource as _;
-
-/// A Gateway by name. No output if its class belongs to another controller.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct GatewayPropertiesUnit(pub(crate) ObjectName);
+use crate::objects::object_ref::ObjectRef;
+use crate::units::GatewayPropertiesUnit;
 
 impl Unit for GatewayPropertiesUnit {
     type Output = GatewayProperties;
@@ -57,7 +54,10 @@ impl Unit for GatewayPropertiesUnit {
             changes.objects.set_default_gateway(name, is_default(new));
             changes.fact(Fact::DefaultGateways());
         }
-        changes.ours(Gateway::KIND, name, (old.is_some(), new.is_some()));
+        changes.ours(
+            &ObjectRef::of::<Gateway>(name),
+            (old.is_some(), new.is_some()),
+        );
     }
 
     fn is_alive(&self, state: &State) -> bool {
@@ -69,18 +69,13 @@ impl<'a> UnitReader<'a> {
     /// A Gateway of this controller, without its listeners.
     pub(crate) fn properties(&self, gateway: &ObjectName) -> Option<&'a GatewayProperties> {
         self.depend_on(Fact::GatewayProperties(gateway.clone()));
-        self.tables
-            .frames
-            .get(&GatewayPropertiesUnit(gateway.clone()))
+        self.tables.get(&GatewayPropertiesUnit(gateway.clone()))
     }
 
     /// The terms for ListenerSets of a Gateway of this controller.
     pub(crate) fn terms(&self, gateway: &ObjectName) -> Option<&'a ListenerSetTerms> {
         self.depend_on(Fact::ListenerSetTerms(gateway.clone()));
-        let properties = self
-            .tables
-            .frames
-            .get(&GatewayPropertiesUnit(gateway.clone()))?;
+        let properties = self.tables.get(&GatewayPropertiesUnit(gateway.clone()))?;
         Some(&properties.terms)
     }
 }

@@ -3,7 +3,7 @@
 use xds::model::{ListenerProtocol, Transport};
 
 use super::api::{Listener, RouteGroupKind, TlsMode};
-use crate::objects::api::GATEWAY_GROUP;
+use crate::objects::kinds::ObjectKind;
 
 /// A protocol of Gateway API; all of them are supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,16 +81,16 @@ impl Protocol {
 
     /// The route kinds that it supports.
     pub(crate) fn route_kinds(self) -> impl Iterator<Item = RouteGroupKind> {
-        let kinds: &[&str] = match self {
-            Self::Http | Self::Https => &["HTTPRoute", "GRPCRoute"],
-            Self::Tls => &["TLSRoute", "TCPRoute"],
-            Self::TlsPassthrough => &["TLSRoute"],
-            Self::Tcp => &["TCPRoute"],
-            Self::Udp => &["UDPRoute"],
+        let kinds: &[ObjectKind] = match self {
+            Self::Http | Self::Https => &[ObjectKind::HttpRoute, ObjectKind::GrpcRoute],
+            Self::Tls => &[ObjectKind::TlsRoute, ObjectKind::TcpRoute],
+            Self::TlsPassthrough => &[ObjectKind::TlsRoute],
+            Self::Tcp => &[ObjectKind::TcpRoute],
+            Self::Udp => &[ObjectKind::UdpRoute],
         };
         kinds.iter().map(|kind| RouteGroupKind {
-            group: GATEWAY_GROUP.to_owned(),
-            kind: (*kind).to_owned(),
+            group: kind.group().to_owned(),
+            kind: kind.name().to_owned(),
         })
     }
 }

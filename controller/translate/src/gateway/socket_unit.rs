@@ -9,10 +9,7 @@ use super::socket;
 use super::socket::GatewayPort;
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-
-/// A socket by transport and port.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct SocketUnit(pub(crate) Transport, pub(crate) NonZeroU16);
+use crate::units::SocketUnit;
 
 impl Unit for SocketUnit {
     /// Gateways without the socket, each with its owner.
@@ -48,7 +45,7 @@ impl<'a> UnitReader<'a> {
         port: &GatewayPort,
     ) -> Option<&'a GatewayPort> {
         self.depend_on(Fact::Socket(transport, number));
-        let conflicts = self.tables.sockets.get(&SocketUnit(transport, number))?;
+        let conflicts = self.tables.get(&SocketUnit(transport, number))?;
         conflicts.get(port)
     }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::api;
 use super::api::{GatewayAddress, RouteGroupKind};
 use super::frontend::allows_unverified_clients;
 use super::listener::ListenerWithConflicts;
 use super::properties::GatewayProperties;
-use crate::gateway::api;
 use crate::status::problem::Problem;
 use crate::status::{Condition, ConditionStatus, ConditionType as Type, Conditions, Reason};
 

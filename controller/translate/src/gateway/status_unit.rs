@@ -1,22 +1,17 @@
 //! The status of a Gateway, and its infrastructure.
 
-use xds::model::ObjectName;
-
 use super::api::Gateway;
 use super::infrastructure::Infrastructure;
 use super::properties::GatewayProperties;
 use super::status::{GatewayStatus, GatewaySummary};
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
+use crate::objects::object_ref::ObjectRef;
 use crate::objects::owner::Owner;
-use crate::objects::store::ObjectRef;
 use crate::policy::status::left_out_of;
 use crate::status::Status;
 use crate::status::problem::Problem;
-
-/// A Gateway by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct GatewayStatusUnit(pub(crate) ObjectName);
+use crate::units::GatewayStatusUnit;
 
 /// The status and infrastructure of a Gateway.
 #[derive(Debug, PartialEq)]

@@ -3,9 +3,8 @@
 
 use xds::model::Hostname;
 
-use super::listener::Listener;
-use super::protocol::{Family, Protocol};
 use crate::objects::owner::Owner;
+use crate::status::{ConditionStatus, ConditionType, Conditions, Reason};
 
 /// Names listed in a condition. Further ones are counted, so that its length has a bound.
 const LISTED: usize = 4;
@@ -32,7 +31,7 @@ impl TakenNames {
         }
     }
 
-    fn add(&mut self, hostname: &Hostname, owner: &Owner) {
+    pub(crate) fn add(&mut self, hostname: &Hostname, owner: &Owner) {
         self.count += 1;
         if self.listed.len() < LISTED {
             let set = owner.name();
@@ -43,41 +42,18 @@ impl TakenNames {
     }
 }
 
-/// For every listener, what is taken from it. Only `accepted` listeners count.
-pub(crate) fn find(listeners: &[&Listener], accepted: impl Fn(usize) -> bool) -> Vec<TakenNames> {
-    let mut taken = vec![TakenNames::default(); listeners.len()];
-    let accepted = |index: &usize| has_hostnames(listeners[*index]) && accepted(*index);
-    let (own, of_sets): (Vec<usize>, Vec<usize>) = (0..listeners.len())
-        .filter(accepted)
-        .partition(|index| matches!(listeners[*index].owner, Owner::Gateway(_)));
-    for index in of_sets {
-        let listener = listeners[index];
-        let Some(hostname) = &listener.offer.hostname else {
-            continue;
-        };
-        let wider = own.iter().copied().filter(|own| {
-            let own = &listeners[*own].offer;
-            own.port == listener.offer.port && is_wider(own.hostname.as_ref(), hostname)
-        });
-        let served_before = wider.max_by_key(|own| specificity(listeners[*own]));
-        if let Some(own) = served_before {
-            taken[own].add(hostname, &listener.owner);
+impl Conditions {
+    /// That ListenerSets take host names from a listener: information, since the Gateway allows it.
+    pub(crate) fn hostnames_taken(self, taken: &TakenNames) -> Self {
+        if taken.is_empty() {
+            return self;
         }
+        let message = format!(
+            "listeners of ListenerSets have narrower host names, and get their requests: {}",
+            taken.list()
+        );
+        let (kind, status) = (ConditionType::HostnamesTaken, ConditionStatus::True);
+        self.with(kind, status, Reason::ListenerSets, message.into(), None)
+            .that_follows()
     }
-    taken
-}
-
-fn has_hostnames(listener: &Listener) -> bool {
-    let family = listener.protocol.map(Protocol::family);
-    matches!(family, Some(Family::Http | Family::Tls))
-}
-
-/// Whether it matches all hosts of `narrow`, and others.
-fn is_wider(wide: Option<&Hostname>, narrow: &Hostname) -> bool {
-    wide.is_none_or(|wide| wide != narrow && wide.intersect(narrow) == Some(narrow))
-}
-
-fn specificity(listener: &Listener) -> usize {
-    let hostname = listener.offer.hostname.as_ref();
-    hostname.map_or(0, |hostname| hostname.as_str().len())
 }

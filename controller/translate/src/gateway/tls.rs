@@ -11,8 +11,8 @@ use super::api::{Gateway, Listener, ListenerSet, ListenerTls, SecretObjectRefere
 use super::frontend::Validated;
 use super::protocol::Protocol;
 use crate::expiry::Expiries;
-use crate::objects::api::OWN_GROUP;
 use crate::objects::certificate::CertificateError;
+use crate::objects::kinds::OWN_GROUP;
 use crate::objects::owner::Owner;
 use crate::objects::reader::Reader;
 use crate::status::problem::Problem;

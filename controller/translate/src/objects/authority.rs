@@ -7,6 +7,7 @@ use xds::model::{Der, ObjectName};
 
 use super::api::{AUTHORITIES, ClusterTrustBundle, ConfigMap, Resource, Secret};
 use super::grants::Referent;
+use super::kinds::ObjectKind;
 use super::reader::Reader;
 use crate::expiry::Expiries;
 
@@ -32,15 +33,16 @@ impl Reader<'_> {
             return self.trust_bundle(to);
         }
         let name = ObjectName::new(to.namespace, to.name);
-        let is_map = (to.group, to.kind) == (ConfigMap::GROUP, ConfigMap::KIND);
-        if !is_map && (to.group, to.kind) != (Secret::GROUP, Secret::KIND) {
+        let kind = to.object_kind();
+        let is_map = kind == Some(ObjectKind::ConfigMap);
+        if !is_map && kind != Some(ObjectKind::Secret) {
             return Err(InvalidAuthority::Kind(format!(
                 "CA certificates cannot come from kind `{}` of group `{}`: refer to a \
                  ConfigMap, a Secret or a ClusterTrustBundle",
                 to.kind, to.group
             )));
         }
-        if !self.permits((T::GROUP, T::KIND), namespace, to) {
+        if !self.permits(T::KIND, namespace, to) {
             return Err(InvalidAuthority::NotPermitted(format!(
                 "{} {name} is in another namespace: add a ReferenceGrant there from {} in \
                  `{namespace}`",
@@ -102,7 +104,7 @@ impl Reader<'_> {
 }
 
 fn is_trust_bundle(to: Referent<'_>) -> bool {
-    (to.group, to.kind) == (ClusterTrustBundle::GROUP, ClusterTrustBundle::KIND)
+    to.object_kind() == Some(ObjectKind::ClusterTrustBundle)
 }
 
 /// Parses an entry or field of this name.

@@ -10,6 +10,7 @@ use xds::model::{Certificate, Der, ObjectName, PrivateKey};
 
 use super::api::{Resource, Secret};
 use super::grants::Referent;
+use super::kinds::ObjectKind;
 use super::reader::Reader;
 use crate::gateway::api::SecretObjectReference;
 use crate::status::problem::Problem;
@@ -44,7 +45,8 @@ impl Reader<'_> {
     ) -> Result<Certificate, CertificateError> {
         let problem = |reason, message: String| Problem::new(reason, "", message);
         let withdrawn = |reason, message| CertificateError::Withdrawn(problem(reason, message));
-        if (&*reference.group, &*reference.kind) != (Secret::GROUP, Secret::KIND) {
+        let kind = ObjectKind::find(&reference.group, &reference.kind);
+        if kind != Some(ObjectKind::Secret) {
             let message = format!(
                 "a certificate cannot come from kind `{}` of group `{}`: refer to a Secret",
                 reference.kind, reference.group
@@ -52,13 +54,13 @@ impl Reader<'_> {
             return Err(withdrawn(invalid, message));
         }
         let to = Referent {
-            group: Secret::GROUP,
-            kind: Secret::KIND,
+            group: Secret::KIND.group(),
+            kind: Secret::KIND.name(),
             namespace: reference.namespace.as_deref().unwrap_or(namespace),
             name: &reference.name,
         };
         let name = ObjectName::new(to.namespace, to.name);
-        if !self.permits((T::GROUP, T::KIND), namespace, to) {
+        if !self.permits(T::KIND, namespace, to) {
             let message = format!(
                 "Secret {name} is in another namespace: add a ReferenceGrant there from {} in \
                  `{namespace}`",

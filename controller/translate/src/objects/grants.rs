@@ -6,6 +6,7 @@ use std::sync::Arc;
 use xds::model::ObjectName;
 
 use super::api::ReferenceGrant;
+use super::kinds::ObjectKind;
 
 /// A direction of references: group, kind and namespace of both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,6 +22,13 @@ pub(crate) struct Referent<'a> {
     pub(crate) kind: &'a str,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
+}
+
+impl Referent<'_> {
+    /// `None` if the kind is not read.
+    pub(crate) fn object_kind(&self) -> Option<ObjectKind> {
+        ObjectKind::find(self.group, self.kind)
+    }
 }
 
 /// The names that a grant permits.

@@ -5,6 +5,16 @@ use std::hash::Hash;
 use xds::fast_hash::FastHashMap;
 use xds::small_map::SmallMap;
 
+use super::api::Text;
+
+/// A label that a Pod of a namespace has.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PodLabel {
+    pub(crate) namespace: Text,
+    pub(crate) key: Text,
+    pub(crate) value: Text,
+}
+
 /// Sets of names by key. A key without names is not kept.
 #[derive(Debug)]
 pub(crate) struct Index<K, V>(FastHashMap<K, SmallMap<V>>);

@@ -1,232 +1,366 @@
-//! The supported kinds and their validation.
+//! The table of kinds: everything that differs between them before their content is known.
+//!
+//! Whatever has to decide by kind decides by [`ObjectKind`]. Text is turned into one at the borders: in files, in
+//! references between objects, and in keys of resources.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-use xds::model::ObjectName;
+use std::fmt;
 
-use super::api::{ClusterTrustBundle, ConfigMap, Namespace, ReferenceGrant, Resource, Secret};
-use super::store::Object;
-use crate::backend::api::{Backend, EndpointSlice, InferencePool, Pod, Service, XBackend};
-use crate::files::check::Check;
-use crate::files::finding::Remark;
-use crate::files::schema::Schema;
-use crate::files::{suggest, typed};
-use crate::gateway::api::{Gateway, ListenerSet};
-use crate::policy::api::{BackendTlsPolicy, PolicyStanding, TrafficPolicy, XBackendTrafficPolicy};
-use crate::route::api::{GrpcRoute, HttpRoute, TcpRoute, TlsRoute, UdpRoute};
+/// The group of Gateway API.
+pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
+/// The group of the Gateway API Inference Extension.
+pub const INFERENCE_GROUP: &str = "inference.networking.k8s.io";
+/// The group of experimental kinds of Gateway API.
+pub const EXPERIMENTAL_GROUP: &str = "gateway.networking.x-k8s.io";
+/// The group of our own kinds.
+pub const OWN_GROUP: &str = "gateway-system.io";
 
-/// A kind that files may contain.
-pub(crate) trait Admissible:
-    Resource + Clone + DeserializeOwned + Serialize + Into<Object> + Sized
-{
-    /// Further supported versions besides [`Resource::VERSION`], of the same form.
-    const ALSO: &'static [&'static str] = &[];
-    /// Whether its objects are namespaced.
-    const NAMESPACED: bool = true;
-    /// Whether its status is read, which other components write.
-    const READS_STATUS: bool = false;
-    /// Whether its values are secret.
-    const SECRET: bool = false;
-    /// Fields of its API that are irrelevant here, without list indices. Each includes everything
-    /// inside.
-    const UNREAD: &'static [&'static str] = &[];
-    /// Fields of its API that are relevant but not supported.
-    const UNSUPPORTED: &'static [&'static str] = &[];
-
-    /// The schema, for our own kinds.
-    fn schema() -> Option<&'static Schema> {
-        None
-    }
-
-    /// The fail-closed replacement for an invalid object without previous version: none, unless its
-    /// absence would allow access.
-    fn fail_closed(_name: &ObjectName, _written: &Value) -> Option<Self> {
-        None
-    }
-
-    /// The fail-closed replacement for a duplicate of an object: none, unless its absence would allow
-    /// access.
-    fn duplicate_replacement(&self) -> Option<Self> {
-        None
-    }
-
-    /// What takes effect in the place of this, which does, when a later version is rejected that has this
-    /// fail-closed replacement; `None` if this stays as it is.
-    fn kept_beside(&self, _rejected: Option<&Self>) -> Option<Self> {
-        None
-    }
-
-    /// Whether a field at this path, without list indices, may restrict access or trust. If so, the
-    /// object is rejected if the field is unknown, regardless of the setting for unknown fields, and
-    /// if it is empty (`null`), which would otherwise count as absent.
-    fn may_restrict_access(_field: &[&str]) -> bool {
-        false
-    }
-
-    /// Validates the format of a name.
-    fn check_name(name: &str) -> Result<(), String> {
-        crate::files::syntax::subdomain(name)
-    }
-
-    /// Validates an object beyond the types of its fields.
-    fn check(&self, check: &mut Check);
-
-    /// Drops what nothing reads, once the object is valid.
-    fn forget_unread(&mut self) {}
+/// What is known of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KindDefinition {
+    /// Its API group; empty for the core group.
+    pub group: &'static str,
+    /// Its name in manifests.
+    pub name: &'static str,
+    /// Its plural in paths, as its definition has it.
+    pub plural: &'static str,
+    /// Supported versions, of one form, the best first.
+    pub versions: &'static [&'static str],
+    /// Where its objects are.
+    pub scope: KindScope,
+    /// Who serves it.
+    pub origin: Origin,
+    /// How it is handled that its objects cannot be read.
+    pub need: Need,
+    /// What this controller writes of the status of its objects.
+    pub status: StatusForm,
+    /// When its status is written, if many have changed: lower ranks first.
+    pub write_rank: u8,
+    /// The objects that the API server leaves out of lists and watches.
+    pub field_selector: Option<&'static str>,
+    /// Whether its objects may have 1 MiB each.
+    pub is_large: bool,
 }
 
-/// An [`Admissible`] kind as a value.
-pub(crate) struct Kind {
-    pub(crate) group: &'static str,
-    pub(crate) version: &'static str,
-    pub(crate) also: &'static [&'static str],
-    pub(crate) name: &'static str,
-    pub(crate) namespaced: bool,
-    pub(crate) reads_status: bool,
-    pub(crate) check_name: fn(&str) -> Result<(), String>,
-    pub(crate) read: fn(Value) -> (Option<Object>, Vec<Remark>),
-    /// Reads JSON; `None` unless it takes no more than its types.
-    pub(crate) read_json: fn(&str) -> Option<Object>,
-    pub(crate) fail_closed: fn(&ObjectName, &Value) -> Option<Object>,
-    pub(crate) may_restrict_access: fn(&[&str]) -> bool,
+/// Where the objects of a kind are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KindScope {
+    /// In namespaces, of which only some may be read.
+    Namespaces,
+    /// In namespaces, all of which are read: who may write what refers to them decides about that.
+    AllNamespaces,
+    /// In none.
+    Cluster,
 }
 
-impl Kind {
-    const fn of<T: Admissible>() -> Self {
-        Self {
-            group: T::GROUP,
-            version: T::VERSION,
-            also: T::ALSO,
-            name: T::KIND,
-            namespaced: T::NAMESPACED,
-            reads_status: T::READS_STATUS,
-            check_name: T::check_name,
-            read: typed::read::<T>,
-            read_json: typed::read_json::<T>,
-            fail_closed: |name, written| T::fail_closed(name, written).map(Into::into),
-            may_restrict_access: T::may_restrict_access,
+/// Who serves a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Every API server.
+    EveryApiServer,
+    /// API servers of some versions, or with some settings.
+    SomeApiServers,
+    /// Clusters in which its definition is installed.
+    Definition,
+}
+
+/// How missing permission to read the objects of a kind is handled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Like a kind that is not served.
+    Optional,
+    /// Nothing is published: it would be incomplete.
+    Required,
+    /// The same. Without these policies, requests would not be authenticated, and backends would get plain text.
+    Protecting,
+}
+
+/// What this controller writes of the status of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusForm {
+    /// Nothing.
+    None,
+    /// All of it.
+    Whole,
+    /// Its entries in `parents`.
+    Parents,
+    /// Its entries in `ancestors`, as in Gateway API's `PolicyStatus`.
+    Ancestors,
+    /// Its entries in the `ancestors` of an XBackend.
+    BackendAncestors,
+}
+
+macro_rules! kinds {
+    ($($kind:ident = $definition:expr;)*) => {
+        /// A kind of object that is read. Kinds are in the order of their groups and names.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs, reason = "a variant has the name of its kind")]
+        pub enum ObjectKind {
+            $($kind,)*
         }
+
+        impl ObjectKind {
+            /// Every kind.
+            pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
+
+            /// Its row in the table.
+            #[must_use]
+            pub const fn definition(self) -> &'static KindDefinition {
+                match self {
+                    $(Self::$kind => const { &$definition },)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    ConfigMap = KindDefinition::core("ConfigMap", "configmaps").large();
+    Namespace = KindDefinition::core("Namespace", "namespaces").in_scope(KindScope::Cluster);
+    // Of those that have terminated, jobs leave many.
+    Pod = KindDefinition::core("Pod", "pods")
+        .selecting("status.phase!=Succeeded,status.phase!=Failed");
+    // Helm stores each release in a Secret, of up to 1 MiB.
+    Secret = KindDefinition::core("Secret", "secrets")
+        .large()
+        .selecting("type!=helm.sh/release.v1");
+    Service = KindDefinition::core("Service", "services");
+    // Of GatewayClass, whose annotations contain the installed release of Gateway API. One suffices: they are
+    // installed together.
+    CustomResourceDefinition = KindDefinition {
+        origin: Origin::SomeApiServers,
+        ..KindDefinition::optional("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions")
+    }
+    .in_scope(KindScope::Cluster)
+    .selecting("metadata.name=gatewayclasses.gateway.networking.k8s.io");
+    ClusterTrustBundle = KindDefinition {
+        origin: Origin::SomeApiServers,
+        ..KindDefinition::optional("certificates.k8s.io", "ClusterTrustBundle", "clustertrustbundles")
+    }
+    .versions(&["v1", "v1beta1"])
+    .in_scope(KindScope::Cluster);
+    EndpointSlice = KindDefinition {
+        group: "discovery.k8s.io",
+        ..KindDefinition::core("EndpointSlice", "endpointslices")
+    };
+    Backend = KindDefinition::own("Backend", "backends").writing(StatusForm::Whole);
+    GatewayParameters = KindDefinition::own("GatewayParameters", "gatewayparameters")
+        .in_scope(KindScope::AllNamespaces);
+    TrafficPolicy = KindDefinition::own("TrafficPolicy", "trafficpolicies")
+        .needed(Need::Protecting)
+        .writing(StatusForm::Ancestors);
+    BackendTlsPolicy = KindDefinition::gateway_api("BackendTLSPolicy", "backendtlspolicies")
+        .versions(&["v1", "v1alpha3"])
+        .needed(Need::Protecting)
+        .writing(StatusForm::Ancestors);
+    GrpcRoute = KindDefinition::gateway_api("GRPCRoute", "grpcroutes").writing(StatusForm::Parents);
+    Gateway = KindDefinition::gateway_api("Gateway", "gateways")
+        .versions(&["v1", "v1beta1"])
+        .needed(Need::Required)
+        .writing(StatusForm::Whole)
+        .written(SECOND);
+    GatewayClass = KindDefinition::gateway_api("GatewayClass", "gatewayclasses")
+        .versions(&["v1", "v1beta1"])
+        .in_scope(KindScope::Cluster)
+        .needed(Need::Required)
+        .writing(StatusForm::Whole)
+        .written(FIRST);
+    HttpRoute = KindDefinition::gateway_api("HTTPRoute", "httproutes")
+        .versions(&["v1", "v1beta1"])
+        .needed(Need::Required)
+        .writing(StatusForm::Parents);
+    ListenerSet = KindDefinition::gateway_api("ListenerSet", "listenersets")
+        .writing(StatusForm::Whole)
+        .written(THIRD);
+    ReferenceGrant = KindDefinition::gateway_api("ReferenceGrant", "referencegrants")
+        .versions(&["v1", "v1beta1"]);
+    TcpRoute = KindDefinition::gateway_api("TCPRoute", "tcproutes")
+        .versions(&["v1", "v1alpha2"])
+        .writing(StatusForm::Parents);
+    TlsRoute = KindDefinition::gateway_api("TLSRoute", "tlsroutes")
+        .versions(&["v1", "v1alpha3", "v1alpha2"])
+        .writing(StatusForm::Parents);
+    UdpRoute = KindDefinition::gateway_api("UDPRoute", "udproutes")
+        .versions(&["v1", "v1alpha2"])
+        .writing(StatusForm::Parents);
+    XBackend = KindDefinition::experimental("XBackend", "xbackends")
+        .writing(StatusForm::BackendAncestors);
+    XBackendTrafficPolicy = KindDefinition::experimental("XBackendTrafficPolicy", "xbackendtrafficpolicies")
+        .writing(StatusForm::Ancestors);
+    InferencePool = KindDefinition::optional(INFERENCE_GROUP, "InferencePool", "inferencepools")
+        .writing(StatusForm::Parents);
+}
+
+impl KindDefinition {
+    const fn optional(group: &'static str, name: &'static str, plural: &'static str) -> Self {
+        Self {
+            group,
+            name,
+            plural,
+            versions: &["v1"],
+            scope: KindScope::Namespaces,
+            origin: Origin::Definition,
+            need: Need::Optional,
+            status: StatusForm::None,
+            write_rank: LAST,
+            field_selector: None,
+            is_large: false,
+        }
+    }
+
+    const fn core(name: &'static str, plural: &'static str) -> Self {
+        Self {
+            origin: Origin::EveryApiServer,
+            need: Need::Required,
+            ..Self::optional("", name, plural)
+        }
+    }
+
+    const fn gateway_api(name: &'static str, plural: &'static str) -> Self {
+        Self::optional(GATEWAY_GROUP, name, plural)
+    }
+
+    const fn experimental(name: &'static str, plural: &'static str) -> Self {
+        Self::optional(EXPERIMENTAL_GROUP, name, plural).versions(&["v1alpha1"])
+    }
+
+    const fn own(name: &'static str, plural: &'static str) -> Self {
+        Self::optional(OWN_GROUP, name, plural).versions(&["v1alpha1"])
+    }
+
+    const fn versions(self, versions: &'static [&'static str]) -> Self {
+        Self { versions, ..self }
+    }
+
+    const fn in_scope(self, scope: KindScope) -> Self {
+        Self { scope, ..self }
+    }
+
+    const fn needed(self, need: Need) -> Self {
+        Self { need, ..self }
+    }
+
+    const fn writing(self, status: StatusForm) -> Self {
+        Self { status, ..self }
+    }
+
+    const fn written(self, write_rank: u8) -> Self {
+        Self { write_rank, ..self }
+    }
+
+    const fn selecting(self, field_selector: &'static str) -> Self {
+        Self {
+            field_selector: Some(field_selector),
+            ..self
+        }
+    }
+
+    const fn large(self) -> Self {
+        Self {
+            is_large: true,
+            ..self
+        }
+    }
+}
+
+impl ObjectKind {
+    /// The kind of this group and name.
+    #[must_use]
+    pub fn find(group: &str, name: &str) -> Option<Self> {
+        Self::named(name).filter(|kind| kind.group() == group)
+    }
+
+    /// The kind of this name: no two have the same one.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|kind| kind.name() == name)
+    }
+
+    /// Its API group; empty for the core group.
+    #[must_use]
+    pub const fn group(self) -> &'static str {
+        self.definition().group
+    }
+
+    /// Its name in manifests.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.definition().name
     }
 
     /// The `apiVersion` to use.
-    pub(crate) fn api_version(&self) -> String {
-        if self.group.is_empty() {
-            self.version.to_owned()
-        } else {
-            format!("{}/{}", self.group, self.version)
+    #[must_use]
+    pub fn api_version(self) -> String {
+        let KindDefinition {
+            group, versions, ..
+        } = self.definition();
+        let version = versions.first().copied().unwrap_or_default();
+        match *group {
+            "" => version.to_owned(),
+            group => format!("{group}/{version}"),
         }
     }
 
-    /// Whether this version is supported.
-    pub(crate) fn reads(&self, version: &str) -> bool {
-        self.version == version || self.also.contains(&version)
+    /// Whether its objects are in namespaces.
+    #[must_use]
+    pub fn is_namespaced(self) -> bool {
+        self.definition().scope != KindScope::Cluster
+    }
+
+    /// Whether its objects are routes.
+    #[must_use]
+    pub const fn is_route(self) -> bool {
+        matches!(
+            self,
+            Self::HttpRoute | Self::GrpcRoute | Self::TlsRoute | Self::TcpRoute | Self::UdpRoute
+        )
+    }
+
+    /// Whether its objects are policies.
+    #[must_use]
+    pub const fn is_policy(self) -> bool {
+        matches!(
+            self,
+            Self::TrafficPolicy | Self::BackendTlsPolicy | Self::XBackendTrafficPolicy
+        )
     }
 }
 
-/// The fail-closed replacement for the `number`th object of a name, under a name that no object can
-/// have.
-pub(crate) fn duplicate_replacement(object: &Object, number: usize) -> Option<Object> {
-    fn named<T: Admissible>(
-        object: &T,
-        number: usize,
-        name: fn(&mut T) -> &mut ObjectName,
-    ) -> Option<Object> {
-        let mut replacement = object.duplicate_replacement()?;
-        let name = name(&mut replacement);
-        *name = ObjectName::new(&name.namespace, &format!("{}#{number}", name.name));
-        Some(replacement.into())
-    }
-    match object {
-        Object::TrafficPolicy(policy) => named(&**policy, number, |it| &mut it.metadata.name),
-        Object::BackendTlsPolicy(policy) => named(&**policy, number, |it| &mut it.metadata.name),
-        _ => None,
+impl fmt::Display for ObjectKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 
-/// What takes effect in the place of an object that does, when a later version is rejected that has this
-/// fail-closed replacement; `None` if it stays as it is.
-#[must_use]
-pub fn kept_beside(current: &Object, rejected: Option<&Object>) -> Option<Object> {
-    let Object::TrafficPolicy(current) = current else {
-        return None;
-    };
-    let rejected = match rejected {
-        Some(Object::TrafficPolicy(rejected)) => Some(&**rejected),
-        _ => None,
-    };
-    current.kept_beside(rejected).map(Into::into)
+impl fmt::Debug for ObjectKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
-/// Whether an object stands in for a policy whose latest version is rejected, and refuses every request.
-pub(crate) fn refuses_all(object: &Object) -> bool {
-    let Object::TrafficPolicy(policy) = object else {
-        return false;
-    };
-    matches!(policy.standing, PolicyStanding::Rejected(_))
-}
-
-/// Whether an unknown field is inside one of `fields`, or probably a typo of one.
-pub(crate) fn guarded(fields: &[&str], unknown: &[&str]) -> bool {
-    let Some((name, parents)) = unknown.split_last() else {
-        return false;
-    };
-    fields.iter().any(|field| {
-        let mut steps = field.split('.');
-        let is_inside = parents.iter().all(|parent| match steps.next() {
-            Some(step) => step == *parent,
-            None => true,
-        });
-        let typo_of = steps.next();
-        is_inside && typo_of.is_none_or(|step| suggest::nearest(name, [step]).is_some())
-    })
-}
-
-/// All kinds that are read.
-pub(crate) static KINDS: [Kind; 21] = [
-    Kind::of::<Gateway>(),
-    Kind::of::<HttpRoute>(),
-    Kind::of::<GrpcRoute>(),
-    Kind::of::<TlsRoute>(),
-    Kind::of::<TcpRoute>(),
-    Kind::of::<UdpRoute>(),
-    Kind::of::<ListenerSet>(),
-    Kind::of::<BackendTlsPolicy>(),
-    Kind::of::<ReferenceGrant>(),
-    Kind::of::<Service>(),
-    Kind::of::<EndpointSlice>(),
-    Kind::of::<InferencePool>(),
-    Kind::of::<XBackend>(),
-    Kind::of::<Pod>(),
-    Kind::of::<Secret>(),
-    Kind::of::<ConfigMap>(),
-    Kind::of::<Namespace>(),
-    Kind::of::<ClusterTrustBundle>(),
-    Kind::of::<Backend>(),
-    Kind::of::<XBackendTrafficPolicy>(),
-    Kind::of::<TrafficPolicy>(),
-];
+// A Gateway has no use before its class, nor its ListenerSets before it.
+const FIRST: u8 = 0;
+const SECOND: u8 = 1;
+const THIRD: u8 = 2;
+const LAST: u8 = 3;
 
 #[cfg(test)]
 mod tests {
-    use super::guarded;
+    use super::*;
 
     #[test]
-    fn fields_below_or_similar_to_a_guarded_field_are_guarded() {
-        for (unknown, is_guarded) in [
-            ("spec.tls.frontend.default.validation.crl", true),
-            ("spec.tls.frontend.new", true),
-            ("spec.tls.fronted", true),
-            ("spec.tsl", true),
-            ("sepc", true),
-            ("spec.tls.new", false),
-            ("spec.hovering", false),
-            ("spec.listeners.tls.frontend", false),
-            ("metadata.tls", false),
-        ] {
-            let unknown: Vec<&str> = unknown.split('.').collect();
-            let found = guarded(&["spec.tls.frontend"], &unknown);
-            assert_eq!(found, is_guarded, "{unknown:?}");
+    fn kinds_are_in_the_order_of_their_groups_and_names() {
+        let place = |kind: &ObjectKind| (kind.group(), kind.name());
+        assert!(ObjectKind::ALL.is_sorted_by_key(place));
+    }
+
+    #[test]
+    fn no_two_kinds_have_one_name() {
+        for kind in ObjectKind::ALL {
+            assert_eq!(ObjectKind::named(kind.name()), Some(*kind));
+            assert_eq!(ObjectKind::find(kind.group(), kind.name()), Some(*kind));
+            assert_eq!(ObjectKind::find("example.com", kind.name()), None);
+            assert!(!kind.definition().versions.is_empty(), "{kind}");
         }
     }
 }

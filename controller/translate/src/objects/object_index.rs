@@ -9,24 +9,17 @@ use jiff::Timestamp;
 use xds::fast_hash::FastHashMap;
 use xds::model::{Backend, BackendTls, Certificate, ObjectName, SessionPersistence};
 
-use super::api::{Labels, Namespace, ReferenceGrant, Resource as _, Secret, Text};
+use super::api::{Labels, ReferenceGrant, Text};
 use super::grants::Grants;
-use super::index::Index;
-use super::store::{Object, ObjectRef, Store};
-use crate::backend::api::{EndpointSlice, Pod, SERVICE_NAME_LABEL};
+use super::index::{Index, PodLabel};
+use super::kinds::ObjectKind;
+use super::object_ref::ObjectRef;
+use super::store::{Object, Store};
+use crate::backend::api::SERVICE_NAME_LABEL;
 use crate::backend::upstream::Upstream;
 use crate::engine::fact::Fact;
-use crate::gateway::api::ListenerSet;
 use crate::options::{Environment, Options};
 use crate::status::problem::Problem;
-
-/// A label that a Pod of a namespace has.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct PodLabel {
-    pub(crate) namespace: Text,
-    pub(crate) key: Text,
-    pub(crate) value: Text,
-}
 
 /// Objects, indexes over them, and resolved references.
 #[derive(Debug)]
@@ -96,27 +89,24 @@ impl ObjectIndex {
         new: Option<&Object>,
     ) -> Vec<Fact> {
         let name = &reference.name;
-        let Some(kind) = old.or(new).map(Object::kind) else {
-            return Vec::new();
-        };
-        let mut facts = vec![Fact::Object(kind, name.clone())];
+        let mut facts = vec![Fact::Object(reference.clone())];
         if old.is_some() != new.is_some() {
-            facts.push(Fact::Exists(kind, name.clone()));
+            facts.push(Fact::Exists(reference.clone()));
         }
-        match kind {
-            ReferenceGrant::KIND => {
+        match reference.kind {
+            ObjectKind::ReferenceGrant => {
                 let changed = self.grants.replace(name, grant(old), grant(new));
                 facts.extend(changed.into_iter().map(Fact::ReferenceDirection));
             }
-            EndpointSlice::KIND => {
+            ObjectKind::EndpointSlice => {
                 let changed = self.slices.replace(name, service_of(old), service_of(new));
                 facts.extend(changed.into_iter().map(Fact::Slices));
             }
-            ListenerSet::KIND => {
+            ObjectKind::ListenerSet => {
                 let changed = self.sets.replace(name, gateway_of(old), gateway_of(new));
                 facts.extend(changed.into_iter().map(Fact::Sets));
             }
-            Pod::KIND => {
+            ObjectKind::Pod => {
                 let (before, after) = (labels_of(old), labels_of(new));
                 for gone in before.difference(&after) {
                     let changed = self.pods.replace(name, Some(Arc::clone(gone)), None);
@@ -127,10 +117,10 @@ impl ObjectIndex {
                     facts.extend(changed.into_iter().map(Fact::Pods));
                 }
             }
-            Namespace::KIND if labels(old) != labels(new) => {
+            ObjectKind::Namespace if labels(old) != labels(new) => {
                 facts.push(Fact::Labels(Arc::clone(&name.name)));
             }
-            Secret::KIND => {
+            ObjectKind::Secret => {
                 self.certificates.get_mut().remove(name);
             }
             _ => {}
@@ -149,13 +139,15 @@ impl ObjectIndex {
 
     /// Whether something is kept only for the readers of a fact.
     pub(crate) fn keeps_for_readers(fact: &Fact) -> bool {
-        matches!(fact, Fact::Object(Secret::KIND, _))
+        matches!(fact, Fact::Object(object) if object.kind == ObjectKind::Secret)
     }
 
     /// Drops the parsed certificate of a Secret.
     pub(crate) fn forget(&mut self, fact: &Fact) {
-        if let Fact::Object(Secret::KIND, name) = fact {
-            self.certificates.get_mut().remove(name);
+        if let Fact::Object(object) = fact
+            && object.kind == ObjectKind::Secret
+        {
+            self.certificates.get_mut().remove(&object.name);
         }
     }
 

@@ -2,8 +2,7 @@
 
 use xds::model::{ListenerKey, ObjectName};
 
-use super::api::Resource as _;
-use crate::gateway::api::{Gateway, ListenerSet};
+use super::kinds::ObjectKind;
 
 /// The object that declares a listener.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,10 +12,10 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    pub(crate) fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> ObjectKind {
         match self {
-            Self::Gateway(_) => Gateway::KIND,
-            Self::ListenerSet(_) => ListenerSet::KIND,
+            Self::Gateway(_) => ObjectKind::Gateway,
+            Self::ListenerSet(_) => ObjectKind::ListenerSet,
         }
     }
 
@@ -32,9 +31,9 @@ pub(crate) fn of_listener(listener: &ListenerKey) -> Option<Owner> {
     let mut parts = listener.as_str().split('/');
     let (kind, namespace, name) = (parts.next()?, parts.next()?, parts.next()?);
     let name = ObjectName::new(namespace, name);
-    match kind {
-        Gateway::KIND => Some(Owner::Gateway(name)),
-        ListenerSet::KIND => Some(Owner::ListenerSet(name)),
+    match ObjectKind::named(kind)? {
+        ObjectKind::Gateway => Some(Owner::Gateway(name)),
+        ObjectKind::ListenerSet => Some(Owner::ListenerSet(name)),
         _ => None,
     }
 }

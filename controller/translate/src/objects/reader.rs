@@ -10,11 +10,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use xds::model::{Backend, BackendTls, Certificate, ObjectName, SessionPersistence};
 
-use super::api::{CLASS_KIND, Labels, Namespace, PARAMETERS_KIND, Secret};
-use super::grants::ReferenceDirection;
-use super::grants::Referent;
+use super::api::{Labels, Namespace, Secret};
+use super::grants::{ReferenceDirection, Referent};
+use super::index::PodLabel;
+use super::kinds::ObjectKind;
 use super::object_index::ObjectIndex;
-use super::object_index::PodLabel;
+use super::object_ref::ObjectRef;
 use super::store::StoredKind;
 use crate::backend::api::Pod;
 use crate::backend::upstream::Upstream;
@@ -70,29 +71,26 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn object<T: StoredKind>(&self, name: &ObjectName) -> Option<&'a Arc<T>> {
-        self.depend_on(Fact::Object(T::KIND, name.clone()));
+        self.depend_on(Fact::Object(ObjectRef::of::<T>(name)));
         T::all(&self.objects.store).get(name)
     }
 
     /// Whether an object exists, whatever its content.
-    pub(crate) fn exists<T: StoredKind>(&self, name: &ObjectName) -> bool {
-        self.depend_on(Fact::Exists(T::KIND, name.clone()));
-        T::all(&self.objects.store).contains_key(name)
+    pub(crate) fn exists(&self, kind: ObjectKind, name: &ObjectName) -> bool {
+        let object = ObjectRef::new(kind, name);
+        let exists = self.objects.store.contains(&object);
+        self.depend_on(Fact::Exists(object));
+        exists
     }
 
     /// Whether an object of `kind` in `namespace` may refer to `to`. Its own namespace needs no
     /// grant.
-    pub(crate) fn permits(
-        &self,
-        (group, kind): (&str, &str),
-        namespace: &str,
-        to: Referent<'_>,
-    ) -> bool {
+    pub(crate) fn permits(&self, kind: ObjectKind, namespace: &str, to: Referent<'_>) -> bool {
         if namespace == to.namespace {
             return true;
         }
         let way = Arc::new(ReferenceDirection {
-            from: (group.into(), kind.into(), namespace.into()),
+            from: (kind.group().into(), kind.name().into(), namespace.into()),
             to: (to.group.into(), to.kind.into(), to.namespace.into()),
         });
         self.depend_on(Fact::ReferenceDirection(Arc::clone(&way)));
@@ -183,7 +181,10 @@ impl<'a> Reader<'a> {
 
     /// Whether there are `GatewayParameters` of this name; a machine needs none.
     pub(crate) fn has_parameters(&self, name: &ObjectName) -> bool {
-        self.depend_on(Fact::Exists(PARAMETERS_KIND, name.clone()));
+        self.depend_on(Fact::Exists(ObjectRef::new(
+            ObjectKind::GatewayParameters,
+            name,
+        )));
         match &self.objects.options.environment {
             Environment::Cluster { parameters, .. } => parameters.contains(name),
             Environment::Machine { .. } => true,
@@ -244,7 +245,8 @@ impl<'a> Reader<'a> {
 
     /// Whether Gateways of this class belong to this controller.
     pub(crate) fn is_our_class(&self, class: &str) -> bool {
-        self.depend_on(Fact::Exists(CLASS_KIND, ObjectName::new("", class)));
+        let object = ObjectRef::new(ObjectKind::GatewayClass, &ObjectName::new("", class));
+        self.depend_on(Fact::Exists(object));
         self.objects.options.classes.contains(class)
     }
 

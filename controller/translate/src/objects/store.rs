@@ -1,56 +1,14 @@
 //! All admitted objects: plain maps, filled by files or watches, read by `translate`.
 
-use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 use xds::fast_hash::FastHashMap;
 use xds::model::ObjectName;
 
-use super::api::{GATEWAY_GROUP, Resource};
+use super::api::Resource;
+use super::kinds::ObjectKind;
+use super::object_ref::ObjectRef;
 use crate::api;
-
-/// Identifies an object of any kind, for statuses and findings.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectRef {
-    /// API group; empty for the core group.
-    pub group: Cow<'static, str>,
-    /// Kind of the object, such as `HTTPRoute`.
-    pub kind: Cow<'static, str>,
-    /// Namespace (empty for kinds without one) and name.
-    pub name: ObjectName,
-}
-
-impl ObjectRef {
-    /// The object of kind `T` with this name.
-    #[must_use]
-    pub fn of<T: Resource>(name: &ObjectName) -> Self {
-        Self {
-            group: Cow::Borrowed(T::GROUP),
-            kind: Cow::Borrowed(T::KIND),
-            name: name.clone(),
-        }
-    }
-
-    /// A route of this kind and name.
-    pub(crate) fn route(kind: &'static str, name: &ObjectName) -> Self {
-        Self {
-            group: Cow::Borrowed(GATEWAY_GROUP),
-            kind: Cow::Borrowed(kind),
-            name: name.clone(),
-        }
-    }
-}
-
-impl fmt::Display for ObjectRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.name.namespace.is_empty() {
-            write!(f, "{} {}", self.kind, self.name.name)
-        } else {
-            write!(f, "{} {}", self.kind, self.name)
-        }
-    }
-}
 
 /// A kind of object in the store.
 pub(crate) trait StoredKind: Resource {
@@ -59,7 +17,7 @@ pub(crate) trait StoredKind: Resource {
 }
 
 macro_rules! store {
-    ($($(#[$doc:meta])* $map:ident: $type:ident,)*) => {
+    ($d:tt $($(#[$doc:meta])* $map:ident: $type:ident,)*) => {
         /// An object of one of the kinds that are read. It is shared: a clone costs a reference
         /// count.
         #[derive(Debug, Clone, PartialEq)]
@@ -77,22 +35,28 @@ macro_rules! store {
                 }
             }
 
-            /// The name of its kind.
-            pub(crate) fn kind(&self) -> &'static str {
+            /// Its kind.
+            #[must_use]
+            pub fn kind(&self) -> ObjectKind {
                 match self {
-                    $(Self::$type(_) => api::$type::KIND,)*
+                    $(Self::$type(_) => ObjectKind::$type,)*
                 }
             }
 
             /// The identity of the object.
             #[must_use]
             pub fn object_ref(&self) -> ObjectRef {
-                let name = &self.metadata().name;
-                match self {
-                    $(Self::$type(_) => ObjectRef::of::<api::$type>(name),)*
-                }
+                ObjectRef::new(self.kind(), &self.metadata().name)
             }
         }
+
+        $(impl Resource for api::$type {
+            const KIND: ObjectKind = ObjectKind::$type;
+
+            fn metadata(&self) -> &api::ObjectMeta {
+                &self.metadata
+            }
+        })*
 
         $(impl From<api::$type> for Object {
             fn from(object: api::$type) -> Self {
@@ -124,8 +88,8 @@ macro_rules! store {
 
             /// Removes an object; returns whether it existed.
             pub fn remove(&mut self, object: &ObjectRef) -> bool {
-                match (&*object.group, &*object.kind) {
-                    $((api::$type::GROUP, api::$type::KIND) => {
+                match object.kind {
+                    $(ObjectKind::$type => {
                         self.$map.remove(&object.name).is_some()
                     })*
                     _ => false,
@@ -141,8 +105,8 @@ macro_rules! store {
             /// The object, if it exists.
             #[must_use]
             pub fn get(&self, object: &ObjectRef) -> Option<Object> {
-                match (&*object.group, &*object.kind) {
-                    $((api::$type::GROUP, api::$type::KIND) => {
+                match object.kind {
+                    $(ObjectKind::$type => {
                         let object = self.$map.get(&object.name)?;
                         Some(Object::$type(Arc::clone(object)))
                     })*
@@ -153,18 +117,27 @@ macro_rules! store {
             /// Whether the object exists.
             #[must_use]
             pub fn contains(&self, object: &ObjectRef) -> bool {
-                match (&*object.group, &*object.kind) {
-                    $((api::$type::GROUP, api::$type::KIND) => {
+                match object.kind {
+                    $(ObjectKind::$type => {
                         self.$map.contains_key(&object.name)
                     })*
                     _ => false,
                 }
             }
         }
+
+        /// Calls a macro with the types of all kinds.
+        macro_rules! with_stored_kinds {
+            ($d callback:ident) => {
+                $d callback! { $($type)* }
+            };
+        }
+        pub(crate) use with_stored_kinds;
     };
 }
 
 store! {
+    $
     gateways: Gateway,
     http_routes: HttpRoute,
     grpc_routes: GrpcRoute,

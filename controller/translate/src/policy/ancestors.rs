@@ -9,11 +9,11 @@ use xds::model::ObjectName;
 use super::api::{BackendTlsPolicy, PolicyEntries};
 use super::status::{LeftOut, LeftOutByTls};
 use crate::backend::upstream::Upstream;
-use crate::engine::emitted::Gateways;
 use crate::engine::fact::Fact;
+use crate::engine::outcome::Gateways;
 use crate::engine::unit::UnitReader;
 use crate::gateway::api::Gateway;
-use crate::objects::store::ObjectRef;
+use crate::objects::object_ref::ObjectRef;
 
 /// The Gateways that send requests to a target of a policy.
 pub(crate) struct Ancestors {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use xds::model::{BackendKey, BackendTls, ObjectName, ServiceKey};
 
 use super::api::{BackendTlsPolicy, PolicyTargetReference};
-use crate::backend::api::{Backend, Service, XBackend};
+use crate::backend::api::Service;
 use crate::backend::upstream::Upstream;
 use crate::backend::validation;
 use crate::expiry::Expiries;
 use crate::objects::api::Resource as _;
+use crate::objects::kinds::ObjectKind;
 use crate::objects::reader::Reader;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
@@ -152,19 +153,16 @@ fn find(
 ) -> Result<Upstream, Missing> {
     let name = ObjectName::new(namespace, &reference.name);
     let section = reference.section_name.as_deref();
-    match (&*reference.group, &*reference.kind) {
-        (Service::GROUP, Service::KIND) => service(reader, &name, section),
-        (Backend::GROUP, Backend::KIND) => {
-            let exists = reader.exists::<Backend>(&name);
-            let upstream = Upstream::Backend(BackendKey::new(&name));
-            backend(exists.then_some(upstream), (Backend::KIND, &name), section)
-        }
-        (XBackend::GROUP, XBackend::KIND) => {
-            let exists = reader.exists::<XBackend>(&name);
-            let upstream = Upstream::Backend(BackendKey::of_x_backend(&name));
-            backend(exists.then_some(upstream), (XBackend::KIND, &name), section)
-        }
-        (group, kind) => {
+    let PolicyTargetReference { group, kind, .. } = reference;
+    let of_kind = |kind: ObjectKind, key| {
+        let found = reader.exists(kind, &name).then_some(Upstream::Backend(key));
+        backend(found, (kind, &name), section)
+    };
+    match ObjectKind::find(group, kind) {
+        Some(ObjectKind::Service) => service(reader, &name, section),
+        Some(kind @ ObjectKind::Backend) => of_kind(kind, BackendKey::new(&name)),
+        Some(kind @ ObjectKind::XBackend) => of_kind(kind, BackendKey::of_x_backend(&name)),
+        _ => {
             let message = format!(
                 "kind `{kind}` of group `{group}` cannot be a target: use Service, XBackend or \
                  Backend"
@@ -205,7 +203,7 @@ fn service(
 /// An object without sections, if it exists.
 fn backend(
     found: Option<Upstream>,
-    (kind, name): (&str, &ObjectName),
+    (kind, name): (ObjectKind, &ObjectName),
     section: Option<&str>,
 ) -> Result<Upstream, Missing> {
     match (found, section) {
@@ -221,7 +219,7 @@ fn backend(
     }
 }
 
-fn absent(kind: &str, name: &ObjectName) -> Missing {
+fn absent(kind: ObjectKind, name: &ObjectName) -> Missing {
     let message = format!("{kind} {name} does not exist: create it");
     Missing {
         problem: Problem::new(Reason::TargetNotFound, "name", message),

@@ -7,12 +7,9 @@ use super::backend_tls::conflicted;
 use super::backend_tls_status;
 use super::status::PolicyStatus;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-use crate::objects::store::ObjectRef;
+use crate::objects::object_ref::ObjectRef;
 use crate::status::Status;
-
-/// A BackendTLSPolicy by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct BackendTlsStatusUnit(pub(crate) ObjectName);
+use crate::units::BackendTlsStatusUnit;
 
 /// The status of a BackendTLSPolicy.
 #[derive(Debug, PartialEq)]

@@ -7,10 +7,7 @@ use xds::model::{BackendTls, ObjectName};
 use crate::backend::upstream::Upstream;
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-
-/// An upstream, or a section of it. Shared: it would be the largest of all units.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct BackendTlsTargetUnit(Arc<(Upstream, Option<Arc<str>>)>);
+use crate::units::BackendTlsTargetUnit;
 
 impl BackendTlsTargetUnit {
     pub(crate) fn new(upstream: Upstream, section: Option<Arc<str>>) -> Self {
@@ -57,9 +54,6 @@ impl<'a> UnitReader<'a> {
     ) -> Option<&'a ObjectName> {
         self.depend_on(Fact::BackendTls(upstream.clone(), section.cloned()));
         let unit = BackendTlsTargetUnit::new(upstream.clone(), section.cloned());
-        self.tables
-            .backend_tls_targets
-            .get(&unit)
-            .map(|(name, _)| name)
+        self.tables.get(&unit).map(|(name, _)| name)
     }
 }

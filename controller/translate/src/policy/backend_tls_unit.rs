@@ -6,15 +6,11 @@ use xds::model::{BackendTls, ObjectName};
 
 use super::api::BackendTlsPolicy;
 use super::backend_tls::ResolvedBackendTls;
-use super::backend_tls_target::BackendTlsTargetUnit;
 use crate::backend::upstream::Upstream;
 use crate::engine::claims::Age;
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-
-/// A BackendTLSPolicy by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct BackendTlsUnit(pub(crate) ObjectName);
+use crate::units::{BackendTlsTargetUnit, BackendTlsUnit};
 
 impl Unit for BackendTlsUnit {
     type Output = ResolvedBackendTls;
@@ -65,6 +61,6 @@ impl<'a> UnitReader<'a> {
     /// A BackendTLSPolicy with its references resolved.
     pub(crate) fn backend_tls_policy(&self, name: &ObjectName) -> Option<&'a ResolvedBackendTls> {
         self.depend_on(Fact::BackendTlsPolicy(name.clone()));
-        self.tables.backend_tls.get(&BackendTlsUnit(name.clone()))
+        self.tables.get(&BackendTlsUnit(name.clone()))
     }
 }

@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use xds::model::{
-    BackendKey, ObjectName, PolicyTarget, RetryConstraint, ServiceKey, SessionPersistence,
-};
+use xds::model::{ObjectName, PolicyTarget, RetryConstraint, SessionPersistence};
 
 use super::api::{PolicyTargetReference, XBackendTrafficPolicy};
 use super::retry_constraint;
-use crate::backend::api::{Backend, InferencePool, Service, XBackend};
 use crate::backend::upstream::Upstream;
-use crate::objects::api::Resource as _;
+use crate::objects::kinds::ObjectKind;
 use crate::objects::reader::Reader;
 use crate::route::{api, session};
 use crate::status::problem::Problem;
@@ -131,32 +128,16 @@ fn find(
 ) -> Result<Upstream, Problem> {
     let PolicyTargetReference { group, kind, .. } = reference;
     let name = ObjectName::new(namespace, &reference.name);
-    let (exists, upstream) = match (&**group, &**kind) {
-        (Service::GROUP, Service::KIND) => (
-            reader.exists::<Service>(&name),
-            Upstream::Service(ServiceKey::new(&name)),
-        ),
-        (Backend::GROUP, Backend::KIND) => (
-            reader.exists::<Backend>(&name),
-            Upstream::Backend(BackendKey::new(&name)),
-        ),
-        (XBackend::GROUP, XBackend::KIND) => (
-            reader.exists::<XBackend>(&name),
-            Upstream::Backend(BackendKey::of_x_backend(&name)),
-        ),
-        (InferencePool::GROUP, InferencePool::KIND) => (
-            reader.exists::<InferencePool>(&name),
-            Upstream::Backend(BackendKey::of_pool(&name)),
-        ),
-        _ => {
-            let message = format!(
-                "kind `{kind}` of group `{group}` cannot be a target: use Service, XBackend, \
+    let known = ObjectKind::find(group, kind);
+    let upstream = known.and_then(|kind| Upstream::of_object(kind, &name));
+    let (Some(known), Some(upstream)) = (known, upstream) else {
+        let message = format!(
+            "kind `{kind}` of group `{group}` cannot be a target: use Service, XBackend, \
                  InferencePool or Backend"
-            );
-            return Err(Problem::new(Reason::Invalid, "kind", message));
-        }
+        );
+        return Err(Problem::new(Reason::Invalid, "kind", message));
     };
-    if exists {
+    if reader.exists(known, &name) {
         return Ok(upstream);
     }
     let message = format!("{kind} {name} does not exist: create it");

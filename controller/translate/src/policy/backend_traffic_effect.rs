@@ -11,12 +11,9 @@ use super::status::PolicyStatus;
 use crate::engine::emitted::Emitted;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
 use crate::objects::api::Resource as _;
-use crate::objects::store::ObjectRef;
+use crate::objects::object_ref::ObjectRef;
 use crate::status::Status;
-
-/// An XBackendTrafficPolicy by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct BackendTrafficEffectUnit(pub(crate) ObjectName);
+use crate::units::BackendTrafficEffectUnit;
 
 /// A policy for proxies, and its status.
 #[derive(Debug, PartialEq)]
@@ -51,7 +48,11 @@ impl Unit for BackendTrafficEffectUnit {
             if let Some(constraint) = policy.constraint.filter(|_| !users.is_empty()) {
                 let target = policy_target(&target.upstream);
                 let policy = Policy {
-                    key: PolicyKey::new(XBackendTrafficPolicy::KIND, &self.0, &target_key(&target)),
+                    key: PolicyKey::new(
+                        XBackendTrafficPolicy::KIND.name(),
+                        &self.0,
+                        &target_key(&target),
+                    ),
                     target,
                     spec: PolicySpec {
                         retry_constraint: Some(constraint),

@@ -7,10 +7,7 @@ use xds::model::{ObjectName, SessionPersistence};
 use crate::backend::upstream::Upstream;
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-
-/// Selects the policy of an upstream.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct BackendTrafficTargetUnit(pub(crate) Upstream);
+use crate::units::BackendTrafficTargetUnit;
 
 impl Unit for BackendTrafficTargetUnit {
     /// The policy and its session persistence.
@@ -54,7 +51,7 @@ impl<'a> UnitReader<'a> {
     pub(crate) fn backend_traffic_winner(&self, upstream: &Upstream) -> Option<&'a ObjectName> {
         self.depend_on(Fact::BackendTraffic(upstream.clone()));
         let unit = BackendTrafficTargetUnit(upstream.clone());
-        let winner = self.tables.backend_traffic_targets.get(&unit);
+        let winner = self.tables.get(&unit);
         winner.map(|(name, _)| name)
     }
 }

@@ -6,15 +6,11 @@ use xds::model::{ObjectName, SessionPersistence};
 
 use super::api::XBackendTrafficPolicy;
 use super::backend_traffic::ResolvedBackendTraffic;
-use super::backend_traffic_target::BackendTrafficTargetUnit;
 use crate::backend::upstream::Upstream;
 use crate::engine::claims::Age;
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-
-/// An XBackendTrafficPolicy by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct BackendTrafficUnit(pub(crate) ObjectName);
+use crate::units::{BackendTrafficTargetUnit, BackendTrafficUnit};
 
 impl Unit for BackendTrafficUnit {
     type Output = ResolvedBackendTraffic;
@@ -69,7 +65,6 @@ impl<'a> UnitReader<'a> {
         name: &ObjectName,
     ) -> Option<&'a ResolvedBackendTraffic> {
         self.depend_on(Fact::BackendTrafficPolicy(name.clone()));
-        let policies = &self.tables.backend_traffic;
-        policies.get(&BackendTrafficUnit(name.clone()))
+        self.tables.get(&BackendTrafficUnit(name.clone()))
     }
 }

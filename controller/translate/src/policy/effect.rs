@@ -16,18 +16,16 @@ use super::traffic::{PolicyReference, ResolvedPolicy};
 use crate::budgets::Budget;
 use crate::budgets::room::FullGateways;
 use crate::budgets::rooms::HolderKind;
-use crate::engine::emitted::{Emitted, Gateways};
+use crate::engine::emitted::Emitted;
+use crate::engine::outcome::Gateways;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
+use crate::objects::object_ref::ObjectRef;
 use crate::objects::owner;
 use crate::objects::owner::Owner;
-use crate::objects::store::ObjectRef;
 use crate::status::Status;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
-
-/// A `TrafficPolicy` by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct EffectUnit(pub(crate) ObjectName);
+use crate::units::EffectUnit;
 
 /// What proxies get for a policy.
 #[derive(Default)]

@@ -3,12 +3,10 @@
 //!
 //! `k8s/RESOURCES.md` has the same table with a reason for each field; a test compares the two.
 
+use crate::route::name::RouteKind;
 use xds::limits_table;
 use xds::model::limits::{self, LimitKind};
 use xds::model::{PolicySpec, PolicyTarget, Trust};
-
-use crate::objects::api::Resource as _;
-use crate::route::api::{GrpcRoute, HttpRoute};
 
 /// One field of a policy.
 pub(crate) struct Field {
@@ -59,7 +57,7 @@ impl FieldScope {
             }
             PolicyTarget::Listener(_) => self != Self::Upstream,
             PolicyTarget::Route { kind, .. } | PolicyTarget::Rule { kind, .. } => {
-                let is_of_requests = [HttpRoute::KIND, GrpcRoute::KIND].contains(&&**kind);
+                let is_of_requests = RouteKind::named(kind).is_some_and(RouteKind::is_of_requests);
                 match self {
                     Self::Client => true,
                     Self::Request | Self::Any => is_of_requests,

@@ -18,7 +18,7 @@ use super::api::{
 };
 use super::jwks;
 use crate::backend::external_host;
-use crate::backend::references::Referrer;
+use crate::backend::referrer::Referrer;
 use crate::objects::reader::Reader;
 use crate::route::header_edit;
 use crate::route::rule::duration;

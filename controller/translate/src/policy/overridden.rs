@@ -9,12 +9,12 @@ use xds::model::{ListenerKey, ObjectName, PolicySpec, PolicyTarget, Precedence};
 use super::precedence::{overridden, set_fields, target_key};
 use super::status::Overridden;
 use super::tokens::{gateway_of, gateways};
-use crate::engine::emitted::Gateways;
+use crate::engine::outcome::Gateways;
 use crate::engine::unit::UnitReader;
 use crate::objects::owner;
-use crate::route::attached::AttachedUnit;
-use crate::route::resolved::{RouteKind, RouteName};
+use crate::route::name::{RouteKind, RouteName};
 use crate::status::problem::Problem;
+use crate::units::AttachedUnit;
 
 /// Listeners of a route for which its policies' statuses say what is overridden there, if policies of listeners or
 /// ListenerSets take precedence: as many as a Gateway has of its own. A route may have thousands, and a namespace
@@ -128,10 +128,11 @@ impl<'a> UnitReader<'a> {
     /// The listeners that a route is attached to.
     fn listeners_of(&self, kind: &str, name: &ObjectName) -> &'a [ListenerKey] {
         // It has been read that the route is carried, so a change of its listeners is seen.
-        let kind = RouteKind::of(kind);
-        let name = name.clone();
-        let unit = AttachedUnit(RouteName { kind, name });
-        let attached = self.tables.attached.get(&unit);
+        let route = RouteKind::named(kind).map(|kind| RouteName {
+            kind,
+            name: name.clone(),
+        });
+        let attached = route.and_then(|it| self.tables.get(&AttachedUnit(it)));
         attached.map_or(&[], |attached| attached.listeners())
     }
 }

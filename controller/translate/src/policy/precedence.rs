@@ -9,10 +9,8 @@ use xds::model::{
 
 use super::api::Restrictions;
 use super::fields::{FIELDS, Field, FieldScope, RESTRICTIONS, is_without_effect};
-use crate::gateway::api as gateway_api;
-use crate::objects::api::Resource as _;
-use crate::policy::api as policy_api;
-use crate::route::api::{GrpcRoute, HttpRoute};
+use crate::objects::kinds::ObjectKind;
+use crate::route::name::RouteKind;
 use crate::status::problem;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
@@ -91,7 +89,7 @@ impl ClaimedPolicy {
     pub(crate) fn closing(&self, name: &ObjectName, target: &PolicyTarget) -> Policy {
         let at = format!("closed/{}", target_key(target));
         Policy {
-            key: PolicyKey::new(policy_api::TrafficPolicy::KIND, name, &at),
+            key: PolicyKey::new(ObjectKind::TrafficPolicy.name(), name, &at),
             target: target.clone(),
             spec: self.spec.refusing_all(),
         }
@@ -101,7 +99,7 @@ impl ClaimedPolicy {
     pub(crate) fn with_few_keys(&self, name: &ObjectName, target: &PolicyTarget) -> Policy {
         let at = format!("few-keys/{}", target_key(target));
         let mut policy = self.at(name, target);
-        policy.key = PolicyKey::new(policy_api::TrafficPolicy::KIND, name, &at);
+        policy.key = PolicyKey::new(ObjectKind::TrafficPolicy.name(), name, &at);
         let rate_limit = policy.spec.rate_limit.iter_mut();
         for rule in rate_limit.flat_map(|it| &mut it.rules) {
             rule.max_keys = RateLimitRule::LEAST_KEYS;
@@ -112,7 +110,7 @@ impl ClaimedPolicy {
     /// The settings as proxies get them.
     pub(crate) fn at(&self, name: &ObjectName, target: &PolicyTarget) -> Policy {
         Policy {
-            key: PolicyKey::new(policy_api::TrafficPolicy::KIND, name, &target_key(target)),
+            key: PolicyKey::new(ObjectKind::TrafficPolicy.name(), name, &target_key(target)),
             target: target.clone(),
             spec: PolicySpec::clone(&self.spec),
         }
@@ -337,7 +335,7 @@ pub(crate) fn refusing_at(target: &PolicyTarget, refusal: &Arc<PolicySpec>) -> A
 pub(crate) fn is_of_connections(target: &PolicyTarget) -> bool {
     match target {
         PolicyTarget::Route { kind, .. } | PolicyTarget::Rule { kind, .. } => {
-            ![HttpRoute::KIND, GrpcRoute::KIND].contains(&&**kind)
+            !RouteKind::named(kind).is_some_and(RouteKind::is_of_requests)
         }
         _ => false,
     }
@@ -382,7 +380,7 @@ fn all_inapplicable(fields: &[Problem], is_unenforceable: bool) -> Option<Proble
 /// The target as text, for keys.
 pub(crate) fn target_key(target: &PolicyTarget) -> String {
     match target {
-        PolicyTarget::Gateway(name) => format!("{}/{name}", gateway_api::Gateway::KIND),
+        PolicyTarget::Gateway(name) => format!("{}/{name}", ObjectKind::Gateway),
         PolicyTarget::ListenerSet(name) => format!("ListenerSet/{name}"),
         PolicyTarget::Listener(key) => key.to_string(),
         PolicyTarget::Route { kind, object } => format!("{kind}/{object}"),

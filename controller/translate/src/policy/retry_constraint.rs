@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use xds::model::{RetryConstraint, RetryRate};
 
-use crate::policy::api;
+use super::api;
 use crate::route::rule::duration;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;

@@ -17,10 +17,9 @@ use super::api::{
 };
 use super::networks::ReadLists;
 use super::precedence::REFUSED_UNTIL_THEN;
-use super::{authorization, jwt, networks, rate_limit};
-use crate::backend::references::{Referrer, TrafficKind};
+use super::{api, authorization, jwt, networks, rate_limit};
+use crate::backend::referrer::{Referrer, TrafficKind};
 use crate::objects::reader::Reader;
-use crate::policy::api;
 use crate::route::rule::duration;
 use crate::status::problem;
 use crate::status::problem::Problem;

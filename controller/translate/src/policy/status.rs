@@ -2,17 +2,15 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fmt;
-use std::slice;
+use std::{fmt, slice};
 
 use serde::Serialize;
 use xds::model::ObjectName;
 
-use super::api::{BackendTlsPolicy, PolicyTargetReference};
+use super::api::PolicyTargetReference;
 use crate::backend::x_backend::LoweredXBackend;
-use crate::gateway::api::Gateway;
-use crate::objects::api::Resource as _;
-use crate::objects::store::ObjectRef;
+use crate::objects::kinds::ObjectKind;
+use crate::objects::object_ref::ObjectRef;
 use crate::status::problem::Problem;
 use crate::status::{Condition, ConditionStatus, ConditionType as Type, Conditions, Reason};
 
@@ -56,8 +54,8 @@ impl AncestorReference {
     /// Refers to a Gateway as a whole.
     pub(crate) fn gateway(name: &ObjectName) -> Self {
         Self {
-            group: Gateway::GROUP.to_owned(),
-            kind: Gateway::KIND.to_owned(),
+            group: ObjectKind::Gateway.group().to_owned(),
+            kind: ObjectKind::Gateway.name().to_owned(),
             namespace: name.namespace.to_string(),
             name: name.name.to_string(),
             section_name: None,
@@ -122,7 +120,7 @@ pub(crate) type WhyNot<'a> = &'a dyn Fn(&ObjectName) -> Option<Problem>;
 
 /// Tells the owner of a Gateway that a policy leaves it out.
 pub(crate) fn left_out_of(policy: &ObjectRef) -> Problem {
-    let effect = if policy.kind == BackendTlsPolicy::KIND {
+    let effect = if policy.kind == ObjectKind::BackendTlsPolicy {
         "so its requests to the policy's targets, and to InferencePools whose endpoint picker is one, get \
          status 500"
     } else {

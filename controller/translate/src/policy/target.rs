@@ -12,9 +12,7 @@ use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
 use crate::objects::owner;
 use crate::objects::owner::Owner;
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct TargetUnit(pub(crate) Arc<PolicyTarget>);
+use crate::units::TargetUnit;
 
 /// The remaining settings of each policy of a target.
 #[derive(Debug, Default, PartialEq)]
@@ -121,7 +119,7 @@ impl<'a> UnitReader<'a> {
         &self,
         target: &Arc<PolicyTarget>,
     ) -> impl Iterator<Item = Overriding<'a>> {
-        let policies = self.tables.targets.get(&TargetUnit(Arc::clone(target)));
+        let policies = self.tables.get(&TargetUnit(Arc::clone(target)));
         let policies = policies.into_iter();
         policies.flat_map(|target| overriding(&target.policies))
     }
@@ -133,7 +131,7 @@ impl<'a> UnitReader<'a> {
         (phase, created, policy): (Phase, i64, &ObjectName),
     ) -> Option<&'a ClaimedPolicy> {
         self.depend_on(Fact::ClaimedPolicy(Arc::clone(target), policy.clone()));
-        let target = self.tables.targets.get(&TargetUnit(Arc::clone(target)))?;
+        let target = self.tables.get(&TargetUnit(Arc::clone(target)))?;
         target.policies.get(&(phase, created, policy.clone()))
     }
 }

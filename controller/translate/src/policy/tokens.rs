@@ -9,14 +9,11 @@ use xds::model::{JwtPolicy, ObjectName, PolicyTarget, Transport};
 
 use super::precedence::Phase;
 use crate::backend::upstream::{Destination, Upstream};
-use crate::engine::emitted::Gateways;
+use crate::engine::outcome::Gateways;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
 use crate::objects::owner::Owner;
-use crate::route::resolved::RouteKind;
-
-/// A `TrafficPolicy` by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct TokensUnit(pub(crate) ObjectName);
+use crate::route::name::{RouteKind, RouteName};
+use crate::units::TokensUnit;
 
 impl Unit for TokensUnit {
     type Output = BTreeSet<(Destination, ObjectName)>;
@@ -107,7 +104,11 @@ fn of_route(
     object: &ObjectName,
     rule: Option<&String>,
 ) -> Gateways {
-    let carried = reader.carried_route(RouteKind::of(kind).as_str(), object);
+    let route = RouteKind::named(kind).map(|kind| RouteName {
+        kind,
+        name: object.clone(),
+    });
+    let carried = route.and_then(|route| reader.carried_route(route));
     let carried = carried.filter(|carried| rule.is_none_or(|it| carried.rules.contains(&**it)));
     carried.map_or_else(Gateways::default, |carried| Arc::clone(&carried.gateways))
 }

@@ -15,7 +15,6 @@ use super::precedence::{
     is_of_connections, refusing_at,
 };
 use super::settings::{LoweredPolicy, lower};
-use super::target::TargetUnit;
 use super::traffic_targets::{Refused, TargetError, all_in, find, refused};
 #[cfg(any(test, feature = "test-hooks"))]
 use crate::engine::defects::panic_if_wanted;
@@ -23,10 +22,7 @@ use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, Instead, State, Unit, UnitReader};
 use crate::objects::owner::Owner;
 use crate::status::problem::Problem;
-
-/// A `TrafficPolicy` by name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct PolicyUnit(pub(crate) ObjectName);
+use crate::units::{PolicyUnit, TargetUnit};
 
 #[derive(Debug, PartialEq)]
 pub(crate) struct ResolvedPolicy {
@@ -78,7 +74,7 @@ impl Unit for PolicyUnit {
             return Instead::New(None);
         };
         let restricts = object.restrictions();
-        let old = reader.tables.policies.get(self);
+        let old = reader.tables.get(self);
         if old.is_some_and(|old| !restricts.beyond(old.restricts).any()) {
             return Instead::Old;
         }
@@ -124,7 +120,7 @@ impl Unit for PolicyUnit {
 impl PolicyUnit {
     fn resolve(&self, reader: &UnitReader<'_>, object: &TrafficPolicy) -> ResolvedPolicy {
         let name = &self.0;
-        let before = reader.tables.policies.get(self);
+        let before = reader.tables.get(self);
         let before = before.map(|before| &before.lists);
         let lowered = lower(reader, name, object, before);
         let restricts = object.restrictions();
@@ -272,6 +268,6 @@ fn claims(name: &ObjectName, policy: Option<&ResolvedPolicy>) -> impl Iterator<I
 impl<'a> UnitReader<'a> {
     pub(crate) fn policy(&self, name: &ObjectName) -> Option<&'a ResolvedPolicy> {
         self.depend_on(Fact::Policy(name.clone()));
-        self.tables.policies.get(&PolicyUnit(name.clone()))
+        self.tables.get(&PolicyUnit(name.clone()))
     }
 }

@@ -5,14 +5,11 @@ use std::sync::Arc;
 use xds::model::{BackendKey, ListenerKey, ObjectName, PolicyTarget, ServiceKey};
 
 use super::api::PolicyTargetReference;
-use crate::backend::api::{Backend, Service};
 use crate::engine::fact::Fact;
 use crate::engine::unit::UnitReader;
-use crate::gateway::api::{Gateway, ListenerSet};
-use crate::objects::api::Resource as _;
+use crate::objects::kinds::ObjectKind;
 use crate::objects::owner::Owner;
-use crate::objects::store::StoredKind;
-use crate::route::api::{GrpcRoute, HttpRoute, TcpRoute, TlsRoute, UdpRoute};
+use crate::route::name::{RouteKind, RouteName};
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
 
@@ -33,43 +30,25 @@ pub(crate) fn find(
 ) -> TargetResult {
     let name = ObjectName::new(namespace, &reference.name);
     let section = reference.section_name.as_deref();
-    let is = |group, kind| (&*reference.group, &*reference.kind) == (group, kind);
-    if is(Gateway::GROUP, Gateway::KIND) {
-        listeners::<Gateway>(reader, &Owner::Gateway(name), section)
-    } else if is(ListenerSet::GROUP, ListenerSet::KIND) {
-        listeners::<ListenerSet>(reader, &Owner::ListenerSet(name), section)
-    } else if is(HttpRoute::GROUP, HttpRoute::KIND) {
-        route::<HttpRoute>(reader, name, section)
-    } else if is(GrpcRoute::GROUP, GrpcRoute::KIND) {
-        route::<GrpcRoute>(reader, name, section)
-    } else if is(TcpRoute::GROUP, TcpRoute::KIND) {
-        route::<TcpRoute>(reader, name, section)
-    } else if is(TlsRoute::GROUP, TlsRoute::KIND) {
-        route::<TlsRoute>(reader, name, section)
-    } else if is(UdpRoute::GROUP, UdpRoute::KIND) {
-        route::<UdpRoute>(reader, name, section)
-    } else if is(Service::GROUP, Service::KIND) {
-        no_section_of(section)?;
-        let target = PolicyTarget::Service(ServiceKey::new(&name));
-        let there = reader.exists::<Service>(&name);
-        there
-            .then_some(target)
-            .ok_or_else(|| not_found::<Service>(&name))
-    } else if is(Backend::GROUP, Backend::KIND) {
-        no_section_of(section)?;
-        let target = PolicyTarget::Backend(BackendKey::new(&name));
-        let there = reader.exists::<Backend>(&name);
-        there
-            .then_some(target)
-            .ok_or_else(|| not_found::<Backend>(&name))
-    } else {
-        let message = format!(
-            "kind `{}` of group `{}` cannot be a target: use Gateway, ListenerSet, HTTPRoute, \
-             GRPCRoute, TCPRoute, TLSRoute, UDPRoute, Service or Backend",
-            reference.kind, reference.group
-        );
-        let problem = Problem::new(Reason::Invalid, "kind", message);
-        Err(TargetError::Problem(problem))
+    let kind = ObjectKind::find(&reference.group, &reference.kind);
+    match kind.filter(|kind| KINDS.contains(kind)) {
+        Some(ObjectKind::Gateway) => listeners(reader, &Owner::Gateway(name), section),
+        Some(ObjectKind::ListenerSet) => listeners(reader, &Owner::ListenerSet(name), section),
+        Some(kind) => match RouteKind::of(kind) {
+            Some(kind) => route(reader, RouteName { kind, name }, section),
+            None if section.is_some() => Err(no_sections()),
+            None if reader.exists(kind, &name) => Ok(target(kind, &name)),
+            None => Err(not_found(kind, &name)),
+        },
+        None => {
+            let message = format!(
+                "kind `{}` of group `{}` cannot be a target: use Gateway, ListenerSet, HTTPRoute, \
+                 GRPCRoute, TCPRoute, TLSRoute, UDPRoute, Service or Backend",
+                reference.kind, reference.group
+            );
+            let problem = Problem::new(Reason::Invalid, "kind", message);
+            Err(TargetError::Problem(problem))
+        }
     }
 }
 
@@ -98,14 +77,13 @@ pub(crate) fn refused(
         return Some(Refused::Presumed(all_in(reader, namespace)));
     }
     let name = ObjectName::new(namespace, &reference.name);
-    let is = |kind: &&str| reference.kind.eq_ignore_ascii_case(kind);
-    if let Some(kind) = KINDS.iter().copied().find(|kind| is(kind)) {
+    let is = |kind: &ObjectKind| reference.kind.eq_ignore_ascii_case(kind.name());
+    if let Some(kind) = KINDS.into_iter().find(is) {
         return object_target(reader, kind, &name).map(Refused::Known);
     }
-    let named: Vec<_> = KINDS
-        .iter()
-        .filter_map(|kind| object_target(reader, kind, &name))
-        .collect();
+    let named = KINDS.into_iter();
+    let named = named.filter_map(|kind| object_target(reader, kind, &name));
+    let named: Vec<_> = named.collect();
     if named.is_empty() {
         return Some(Refused::Presumed(all_in(reader, namespace)));
     }
@@ -117,20 +95,20 @@ pub(crate) fn all_in(reader: &UnitReader<'_>, namespace: &str) -> Vec<PolicyTarg
     let namespace: Arc<str> = namespace.into();
     reader.depend_on(Fact::OursIn(Arc::clone(&namespace)));
     let ours = reader.counts.ours.at(&namespace);
-    let mut targets: Vec<PolicyTarget> = ours.map(|(kind, name)| target(kind, name)).collect();
+    let mut targets: Vec<PolicyTarget> = ours.map(|it| target(it.kind, &it.name)).collect();
     targets.sort();
     targets
 }
 
 /// An object as a whole.
-fn target(kind: &str, name: &ObjectName) -> PolicyTarget {
+fn target(kind: ObjectKind, name: &ObjectName) -> PolicyTarget {
     match kind {
-        Gateway::KIND => PolicyTarget::Gateway(name.clone()),
-        ListenerSet::KIND => PolicyTarget::ListenerSet(name.clone()),
-        Service::KIND => PolicyTarget::Service(ServiceKey::new(name)),
-        Backend::KIND => PolicyTarget::Backend(BackendKey::new(name)),
-        _ => PolicyTarget::Route {
-            kind: kind.to_owned(),
+        ObjectKind::Gateway => PolicyTarget::Gateway(name.clone()),
+        ObjectKind::ListenerSet => PolicyTarget::ListenerSet(name.clone()),
+        ObjectKind::Service => PolicyTarget::Service(ServiceKey::new(name)),
+        ObjectKind::Backend => PolicyTarget::Backend(BackendKey::new(name)),
+        route => PolicyTarget::Route {
+            kind: route.name().to_owned(),
             object: name.clone(),
         },
     }
@@ -139,57 +117,49 @@ fn target(kind: &str, name: &ObjectName) -> PolicyTarget {
 /// The object as a target, if it exists and belongs to this controller.
 fn object_target(
     reader: &UnitReader<'_>,
-    kind: &'static str,
+    kind: ObjectKind,
     name: &ObjectName,
 ) -> Option<PolicyTarget> {
-    let is_ours = match kind {
-        Gateway::KIND => reader.offers(&Owner::Gateway(name.clone())).is_some(),
-        ListenerSet::KIND => {
+    let is_ours = match (kind, RouteKind::of(kind)) {
+        (ObjectKind::Gateway, _) => reader.offers(&Owner::Gateway(name.clone())).is_some(),
+        (ObjectKind::ListenerSet, _) => {
             let set = Owner::ListenerSet(name.clone());
             reader.offers(&set).is_some()
         }
-        Service::KIND => reader.exists::<Service>(name),
-        Backend::KIND => reader.exists::<Backend>(name),
-        _ => reader.rule_names(kind, name).is_some(),
+        (_, Some(kind)) => {
+            let name = name.clone();
+            reader.rule_names(RouteName { kind, name }).is_some()
+        }
+        (_, None) => reader.exists(kind, name),
     };
     is_ours.then(|| target(kind, name))
 }
 
-fn listeners<T: StoredKind>(
-    reader: &UnitReader<'_>,
-    owner: &Owner,
-    section: Option<&str>,
-) -> TargetResult {
+fn listeners(reader: &UnitReader<'_>, owner: &Owner, section: Option<&str>) -> TargetResult {
     let name = owner.name();
     let Some(offers) = reader.offers(owner) else {
-        return Err(absent::<T>(reader, name));
+        return Err(absent(reader, owner.kind(), name));
     };
     let Some(section) = section else {
-        return Ok(match owner {
-            Owner::Gateway(name) => PolicyTarget::Gateway(name.clone()),
-            Owner::ListenerSet(name) => PolicyTarget::ListenerSet(name.clone()),
-        });
+        return Ok(target(owner.kind(), name));
     };
     if offers.listeners.iter().any(|offer| offer.name == section) {
-        let listener = ListenerKey::new(T::KIND, name, section);
+        let listener = ListenerKey::new(owner.kind().name(), name, section);
         return Ok(PolicyTarget::Listener(listener));
     }
-    let message = format!("{} {name} has no listener `{section}`", T::KIND);
+    let message = format!("{} {name} has no listener `{section}`", owner.kind());
     Err(no_section(message))
 }
 
-fn route<T: StoredKind>(
-    reader: &UnitReader<'_>,
-    object: ObjectName,
-    section: Option<&str>,
-) -> TargetResult {
-    let Some(rules) = reader.rule_names(T::KIND, &object) else {
-        return Err(absent::<T>(reader, &object));
+fn route(reader: &UnitReader<'_>, route: RouteName, section: Option<&str>) -> TargetResult {
+    let (kind, object) = (route.kind.object_kind(), route.name.clone());
+    let Some(rules) = reader.rule_names(route) else {
+        return Err(absent(reader, kind, &object));
     };
-    let kind = T::KIND.to_owned();
     let Some(section) = section else {
-        return Ok(PolicyTarget::Route { kind, object });
+        return Ok(target(kind, &object));
     };
+    let kind = kind.name().to_owned();
     if rules.contains(section) {
         let rule = section.to_owned();
         Ok(PolicyTarget::Rule { kind, object, rule })
@@ -200,31 +170,24 @@ fn route<T: StoredKind>(
 }
 
 /// In a cluster, an existing object that is not ours belongs to another controller.
-fn absent<T: StoredKind>(reader: &UnitReader<'_>, name: &ObjectName) -> TargetError {
-    if !reader.exists::<T>(name) {
-        return not_found::<T>(name);
+fn absent(reader: &UnitReader<'_>, kind: ObjectKind, name: &ObjectName) -> TargetError {
+    if !reader.exists(kind, name) {
+        return not_found(kind, name);
     }
     if !reader.is_machine() {
         return TargetError::NotOurs;
     }
-    let message = format!(
-        "{} {name} is not served here: see its own conditions",
-        T::KIND
-    );
+    let message = format!("{kind} {name} is not served here: see its own conditions");
     TargetError::Problem(Problem::new(Reason::TargetNotFound, "name", message))
 }
 
-fn no_section_of(section: Option<&str>) -> Result<(), TargetError> {
-    if section.is_none() {
-        return Ok(());
-    }
+fn no_sections() -> TargetError {
     let message = "only Gateways and routes have sections: leave sectionName out";
-    let problem = Problem::new(Reason::Invalid, "sectionName", message);
-    Err(TargetError::Problem(problem))
+    TargetError::Problem(Problem::new(Reason::Invalid, "sectionName", message))
 }
 
-fn not_found<T: StoredKind>(name: &ObjectName) -> TargetError {
-    let message = format!("{} {name} does not exist: create it", T::KIND);
+fn not_found(kind: ObjectKind, name: &ObjectName) -> TargetError {
+    let message = format!("{kind} {name} does not exist: create it");
     TargetError::Problem(Problem::new(Reason::TargetNotFound, "name", message))
 }
 
@@ -234,14 +197,14 @@ fn no_section(message: String) -> TargetError {
 }
 
 /// The kinds that a policy can target.
-const KINDS: [&str; 9] = [
-    Gateway::KIND,
-    ListenerSet::KIND,
-    HttpRoute::KIND,
-    GrpcRoute::KIND,
-    TcpRoute::KIND,
-    TlsRoute::KIND,
-    UdpRoute::KIND,
-    Service::KIND,
-    Backend::KIND,
+const KINDS: [ObjectKind; 9] = [
+    ObjectKind::Gateway,
+    ObjectKind::ListenerSet,
+    ObjectKind::HttpRoute,
+    ObjectKind::GrpcRoute,
+    ObjectKind::TcpRoute,
+    ObjectKind::TlsRoute,
+    ObjectKind::UdpRoute,
+    ObjectKind::Service,
+    ObjectKind::Backend,
 ];

@@ -5,24 +5,21 @@ use std::sync::Arc;
 
 use xds::model::{ListenerKey, ObjectName, Route};
 
+use super::candidate::attachments_by_gateway;
 use super::closed::Starts;
 use super::lowered::{ResolvedRoute, RouteParent};
-use super::resolved::{RouteKind, RouteName};
-use super::sessions::RouteSessionsUnit;
+use super::name::RouteName;
 use super::status::RouteStatus;
 use super::{conflict, lowered, rule_backends};
 use crate::backend::upstream::Destination;
-use crate::engine::emitted::{Emitted, Gateways};
+use crate::engine::emitted::Emitted;
 use crate::engine::fact::Fact;
+use crate::engine::outcome::Gateways;
 use crate::engine::take_once::TakeOnce;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-use crate::objects::store::ObjectRef;
 use crate::status::Status;
 use crate::status::problem::Problem;
-
-/// A route by kind and name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct AttachedUnit(pub(crate) RouteName);
+use crate::units::{AttachedUnit, RouteSessionsUnit};
 
 /// The result of attaching a route.
 #[derive(Debug, PartialEq)]
@@ -66,7 +63,7 @@ impl Unit for AttachedUnit {
         let mut users = BTreeSet::new();
         let mut gateways: BTreeSet<ObjectName> = BTreeSet::new();
         let closing = closing_rules(route, &closed);
-        for (gateway, attachments) in lowered::attachments_by_gateway(candidates) {
+        for (gateway, attachments) in attachments_by_gateway(candidates) {
             if self.has_no_closing_rule(reader, route, gateway) {
                 continue;
             }
@@ -119,8 +116,6 @@ impl Unit for AttachedUnit {
         new: Option<&AttachedRoute>,
         changes: &mut Changes<'_>,
     ) {
-        let RouteName { kind, name } = &self.0;
-        let kind = kind.as_str();
         let (before, after) = (old.map(|it| &it.emitted), new.map(|it| &it.emitted));
         Emitted::publish(before, after, changes.outcome);
         if with_sessions(old) != with_sessions(new) {
@@ -128,13 +123,12 @@ impl Unit for AttachedUnit {
         }
         let status = new.and_then(|route| route.status.take());
         if old.map(|route| &route.status) != new.map(|route| &route.status) {
-            let object = ObjectRef::route(kind, name);
-            changes.status(object, status.map(Status::Route));
+            changes.status(self.0.object_ref(), status.map(Status::Route));
         }
         let carried = |route: Option<&AttachedRoute>| route.and_then(|it| it.carried.clone());
         let listeners = |route: Option<&AttachedRoute>| route.map(|it| it.counted.clone());
         if carried(old) != carried(new) || listeners(old) != listeners(new) {
-            changes.fact(Fact::CarriedRoute(kind, name.clone()));
+            changes.fact(Fact::CarriedRoute(self.0.object_ref()));
         }
         let counted = |route: Option<&AttachedRoute>| {
             let listeners = route.map(|it| it.counted.clone()).unwrap_or_default();
@@ -148,7 +142,7 @@ impl Unit for AttachedUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        state.has_route(&self.0)
+        state.objects.store.contains(&self.0.object_ref())
     }
 }
 
@@ -162,7 +156,7 @@ impl AttachedRoute {
 impl State {
     /// Whether a route has rules for [`RouteSessionsUnit`].
     pub(crate) fn has_sessions(&self, route: &RouteName) -> bool {
-        let attached = self.tables.attached.get(&AttachedUnit(route.clone()));
+        let attached = self.tables.get(&AttachedUnit(route.clone()));
         attached.is_some_and(|attached| !attached.with_sessions.is_empty())
     }
 }
@@ -214,12 +208,10 @@ impl AttachedUnit {
         let attachments = parent.attached.as_ref().map_err(|it| (**it).clone())?;
         let mut left = Vec::with_capacity(attachments.len());
         let mut lost = None;
-        let RouteName { kind, name } = &self.0;
-        let kind = kind.as_str();
         for attachment in attachments {
             let listener = &attachment.listener;
-            let can_conflict = conflict::can_conflict(kind) && route.claims_hosts();
-            let conflict = can_conflict.then(|| reader.conflicting_route(listener, (kind, name)));
+            let can_conflict = self.0.kind.is_of_requests() && route.claims_hosts();
+            let conflict = can_conflict.then(|| reader.conflicting_route(listener, &self.0));
             match conflict.flatten() {
                 Some(other) => {
                     lost = Some(conflict::problem(other, listener, &parent.field));
@@ -303,20 +295,14 @@ fn rule_names(route: &ResolvedRoute) -> BTreeSet<Arc<str>> {
 impl<'a> UnitReader<'a> {
     /// The rules of a route that [`RouteSessionsUnit`] emits. [`AttachedUnit`] has it run when they change.
     pub(crate) fn rules_with_sessions(&self, route: &RouteName) -> &'a [(Arc<Route>, ObjectName)] {
-        let attached = self.tables.attached.get(&AttachedUnit(route.clone()));
+        let attached = self.tables.get(&AttachedUnit(route.clone()));
         attached.map_or(&[], |attached| &attached.with_sessions)
     }
 
     /// Where a route is carried.
-    pub(crate) fn carried_route(
-        &self,
-        kind: &'static str,
-        name: &ObjectName,
-    ) -> Option<&'a CarriedRoute> {
-        self.depend_on(Fact::CarriedRoute(kind, name.clone()));
-        let (kind, name) = (RouteKind::of(kind), name.clone());
-        let unit = AttachedUnit(RouteName { kind, name });
-        let carried = self.tables.attached.get(&unit)?.carried.as_ref()?;
+    pub(crate) fn carried_route(&self, route: RouteName) -> Option<&'a CarriedRoute> {
+        self.depend_on(Fact::CarriedRoute(route.object_ref()));
+        let carried = self.tables.get(&AttachedUnit(route))?.carried.as_ref()?;
         Some(carried)
     }
 }

@@ -8,27 +8,18 @@ use std::sync::Arc;
 
 use xds::model::{Hostname, ListenerKey, ObjectName};
 
-use super::api::{GrpcRoute, HttpRoute};
-use crate::objects::api::Resource as _;
+use super::name::{RouteKind, RouteName};
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
-
-/// A route by kind and name.
-pub(crate) type RouteId = (&'static str, ObjectName);
 
 /// The hosts of the routes of one kind at a listener, oldest first. No hosts means all hosts.
 pub(crate) type RouteHosts = BTreeMap<(i64, ObjectName), Arc<[Hostname]>>;
 
-/// Whether routes of this kind can conflict with those of another.
-pub(crate) fn can_conflict(kind: &str) -> bool {
-    [HttpRoute::KIND, GrpcRoute::KIND].contains(&kind)
-}
-
 /// The routes that lose the listener, each with the route that has their hosts.
 pub(crate) fn find_conflicts(
-    (kind, hosts_of_kind): (&'static str, &RouteHosts),
-    (other, by_other): (&'static str, &RouteHosts),
-) -> BTreeMap<RouteId, RouteId> {
+    (kind, hosts_of_kind): (RouteKind, &RouteHosts),
+    (other, by_other): (RouteKind, &RouteHosts),
+) -> BTreeMap<RouteName, RouteName> {
     let own = hosts_of_kind
         .iter()
         .map(|((created, name), hosts)| (*created, name, kind, hosts));
@@ -48,7 +39,11 @@ pub(crate) fn find_conflicts(
         match of_other_kind.first_overlap(hosts) {
             Some(other) => {
                 let (_, other, kind, _) = claims[other];
-                conflicts.insert((*of, (*name).clone()), (kind, other.clone()));
+                let route = |kind, name: &ObjectName| RouteName {
+                    kind,
+                    name: name.clone(),
+                };
+                conflicts.insert(route(*of, name), route(kind, other));
             }
             None => mine.add(number, hosts),
         }
@@ -113,8 +108,8 @@ fn domains(host: &Hostname) -> impl Iterator<Item = &str> {
 }
 
 /// Why the parent in a field lost a listener.
-pub(crate) fn problem(other: &RouteId, listener: &ListenerKey, field: &str) -> Problem {
-    let (kind, route) = other;
+pub(crate) fn problem(other: &RouteName, listener: &ListenerKey, field: &str) -> Problem {
+    let (kind, route) = (other.kind.as_str(), &other.name);
     let listener = listener.as_str().rsplit('/').next().unwrap_or_default();
     let message = format!(
         "{kind} {route} takes precedence (older, or first by name) for hosts of listener `{listener}` that this \
@@ -129,7 +124,7 @@ mod tests {
 
     use xds::model::{Hostname, ObjectName};
 
-    use super::{RouteHosts, find_conflicts};
+    use super::{RouteHosts, RouteKind, find_conflicts};
 
     fn hosts(names: &[&str]) -> Vec<Hostname> {
         let names = names.iter();
@@ -156,15 +151,16 @@ mod tests {
                     hosts_of_kind("first", &one),
                     hosts_of_kind("second", &other),
                 );
-                let conflicts = find_conflicts(("HTTPRoute", &first), ("GRPCRoute", &second));
+                let conflicts =
+                    find_conflicts((RouteKind::Http, &first), (RouteKind::Grpc, &second));
                 assert_eq!(conflicts.len(), usize::from(overlap), "{one:?} {other:?}");
                 let all = hosts_of_kind("second", &[]);
                 assert_eq!(
-                    find_conflicts(("HTTPRoute", &first), ("GRPCRoute", &all)).len(),
+                    find_conflicts((RouteKind::Http, &first), (RouteKind::Grpc, &all)).len(),
                     1
                 );
                 assert_eq!(
-                    find_conflicts(("HTTPRoute", &all), ("GRPCRoute", &first)).len(),
+                    find_conflicts((RouteKind::Http, &all), (RouteKind::Grpc, &first)).len(),
                     1
                 );
             }

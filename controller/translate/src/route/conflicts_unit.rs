@@ -2,28 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use xds::model::{ListenerKey, ObjectName};
+use xds::model::ListenerKey;
 
-use super::api::{GrpcRoute, HttpRoute};
 use super::conflict;
-use super::conflict::RouteId;
+use super::name::{RouteKind, RouteName};
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-use crate::objects::api::Resource as _;
-
-/// A listener by key.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct RouteConflictsUnit(pub(crate) ListenerKey);
+use crate::units::RouteConflictsUnit;
 
 impl Unit for RouteConflictsUnit {
     /// The conflicts, each with the route that has their hosts.
-    type Output = BTreeMap<RouteId, RouteId>;
+    type Output = BTreeMap<RouteName, RouteName>;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
         let claims = reader.claims;
         let http = claims.http_routes.at(&self.0)?;
         let grpc = claims.grpc_routes.at(&self.0)?;
-        let conflicts = conflict::find_conflicts((HttpRoute::KIND, http), (GrpcRoute::KIND, grpc));
+        let conflicts = conflict::find_conflicts((RouteKind::Http, http), (RouteKind::Grpc, grpc));
         (!conflicts.is_empty()).then_some(conflicts)
     }
 
@@ -35,11 +30,10 @@ impl Unit for RouteConflictsUnit {
     ) {
         let none = BTreeMap::new();
         let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
-        let routes: BTreeSet<&RouteId> = old.keys().chain(new.keys()).collect();
+        let routes: BTreeSet<&RouteName> = old.keys().chain(new.keys()).collect();
         for route in routes {
             if old.get(route) != new.get(route) {
-                let (kind, name) = route.clone();
-                changes.fact(Fact::LostListener(self.0.clone(), kind, name));
+                changes.fact(Fact::LostListener(self.0.clone(), route.object_ref()));
             }
         }
     }
@@ -55,13 +49,10 @@ impl<'a> UnitReader<'a> {
     pub(crate) fn conflicting_route(
         &self,
         listener: &ListenerKey,
-        (kind, name): (&'static str, &ObjectName),
-    ) -> Option<&'a RouteId> {
-        self.depend_on(Fact::LostListener(listener.clone(), kind, name.clone()));
-        let conflicts = self
-            .tables
-            .route_conflicts
-            .get(&RouteConflictsUnit(listener.clone()))?;
-        conflicts.get(&(kind, name.clone()))
+        route: &RouteName,
+    ) -> Option<&'a RouteName> {
+        self.depend_on(Fact::LostListener(listener.clone(), route.object_ref()));
+        let conflicts = self.tables.get(&RouteConflictsUnit(listener.clone()))?;
+        conflicts.get(route)
     }
 }

@@ -6,7 +6,7 @@ use std::ops::{Add, AddAssign, SubAssign};
 use xds::encode::rule_bytes;
 use xds::model::{Attachments, Hostname, ObjectName, RouteRule};
 
-use super::lowered::{Candidate, attachments_by_gateway};
+use super::candidate::{Candidate, attachments_by_gateway};
 use super::rule::LoweredRule;
 use crate::budgets::{Budget, Limits};
 

@@ -2,7 +2,7 @@
 
 use xds::model::{HttpMatch, HttpRule, L4Rule, RequestProtocol, RouteRule};
 
-use super::resolved::RouteKind;
+use super::name::RouteKind;
 use super::rule::LoweredRule;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;

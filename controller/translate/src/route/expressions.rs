@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use xds::model::{InvalidPattern, Pattern, PatternBudget};
 
-use super::matches::unsupported;
 use crate::budgets::{Budget, Limits, Use};
-use crate::status::problem::Problem;
+use crate::status::problem::{Problem, unsupported};
 
 /// Takes the expressions of a route while its rules are lowered, in their order.
 #[derive(Debug)]

@@ -5,10 +5,10 @@ use std::num::NonZeroU32;
 use http::HeaderName;
 use xds::model::{AuthPathPrefix, ExternalAuth, ExternalAuthProtocol};
 
+use super::api;
 use super::api::{ExternalAuthFilter, ForwardBody};
-use crate::backend::references::{Referrer, TrafficKind};
+use crate::backend::referrer::{Referrer, TrafficKind};
 use crate::objects::reader::Reader;
-use crate::route::api;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
 

@@ -8,7 +8,7 @@ use xds::model::{FilterSet, Filters, Fraction, Mirror};
 use super::api::{FilterType, HttpRouteFilter, HttpRouteMatch, MirrorFilter};
 use super::rule::RuleNotes;
 use super::{cors, external_auth, header_edit, rewrite};
-use crate::backend::references::Referrer;
+use crate::backend::referrer::Referrer;
 use crate::objects::reader::Reader;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;

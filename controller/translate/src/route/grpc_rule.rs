@@ -5,10 +5,10 @@ use xds::model::{HttpMatch, HttpRule, PathMatch, Pattern, RequestProtocol, Timeo
 
 use super::api::{GrpcMethodMatch, GrpcRouteMatch, GrpcRouteRule, ValueMatchType};
 use super::expressions::RouteExpressions;
-use super::matches::{MatchNotes, unknown_type, unsupported};
+use super::matches::{MatchNotes, unknown_type};
 use super::rule::{LoweredRule, RuleContext, RuleNotes};
 use super::{filters, matches, rule_backends, session};
-use crate::status::problem::Problem;
+use crate::status::problem::{Problem, unsupported};
 
 /// Lowers the rule at `context`.
 pub(crate) fn lower(context: &RuleContext<'_>, spec: &GrpcRouteRule) -> LoweredRule {

@@ -1,11 +1,12 @@
 //! A route with its rules lowered and its parents resolved.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use xds::model::{self, Attachments, Hostname, ObjectName, Pattern, Route, RouteKey, RouteRule};
+use xds::model::{Attachments, Hostname, ObjectName, Pattern, Route, RouteKey, RouteRule};
 
 use super::api::ParentReference;
+use super::candidate::{Candidate, attachment};
 use super::closed::Starts;
 use super::cost::{Cost, ListenersCost, RouteCost, RuleSize};
 use super::parent::Attachment;
@@ -60,9 +61,6 @@ pub(crate) struct RuleOutcome {
     /// Unresolved references; requests to their share are rejected.
     pub(crate) refs: Vec<Problem>,
 }
-
-/// A listener that accepts a route.
-pub(crate) type Candidate = Attachment;
 
 impl ResolvedRoute {
     /// Whether nothing of it is left.
@@ -196,27 +194,6 @@ pub(crate) fn at(rule: &Arc<Route>, gateway: &ObjectName, attachments: &Attachme
         created: rule.created,
         rule: rule.rule.clone(),
     })
-}
-
-/// Listeners by Gateway.
-pub(crate) fn attachments_by_gateway<'a>(
-    candidates: impl IntoIterator<Item = &'a Candidate>,
-) -> BTreeMap<&'a ObjectName, Attachments> {
-    let mut all: BTreeMap<&ObjectName, Vec<model::Attachment>> = BTreeMap::new();
-    for candidate in candidates {
-        let of_gateway = all.entry(&candidate.gateway).or_default();
-        of_gateway.push(attachment(candidate));
-    }
-    let all = all.into_iter();
-    all.map(|(gateway, list)| (gateway, list.into_iter().collect()))
-        .collect()
-}
-
-fn attachment(candidate: &Candidate) -> model::Attachment {
-    model::Attachment {
-        listener: candidate.listener.clone(),
-        hostnames: Arc::clone(&candidate.hostnames),
-    }
 }
 
 /// The listeners of these parents, each once.

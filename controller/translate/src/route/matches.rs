@@ -14,8 +14,7 @@ use super::api::{
 };
 use super::expressions::{RouteExpressions, any_text};
 use super::rule::RuleNotes;
-use crate::status::problem::Problem;
-use crate::status::reason::Reason;
+use crate::status::problem::{Problem, unsupported};
 
 /// Lowers all matches of a rule.
 pub(crate) fn lower(
@@ -203,10 +202,6 @@ fn value(
             None
         }
     }
-}
-
-pub(crate) fn unsupported(field: &str, message: impl std::fmt::Display) -> Problem {
-    Problem::new(Reason::UnsupportedValue, field, message)
 }
 
 pub(crate) fn unknown_type(field: &str) -> Problem {

@@ -6,6 +6,7 @@
 )]
 pub mod api;
 pub(crate) mod attached;
+pub(crate) mod candidate;
 pub(crate) mod checks;
 pub(crate) mod closed;
 pub(crate) mod conflict;
@@ -22,6 +23,7 @@ pub(crate) mod http_rule;
 pub(crate) mod l4_rule;
 pub(crate) mod lowered;
 pub(crate) mod matches;
+pub(crate) mod name;
 pub(crate) mod object;
 pub(crate) mod parent;
 pub(crate) mod resolved;

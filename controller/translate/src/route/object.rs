@@ -8,7 +8,7 @@ use super::api::{
 };
 use super::rule::{LoweredRule, RuleContext};
 use super::{grpc_rule, http_rule, l4_rule};
-use crate::backend::references::TrafficKind;
+use crate::backend::referrer::TrafficKind;
 use crate::objects::store::StoredKind;
 
 /// A kind of route.

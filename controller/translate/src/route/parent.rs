@@ -5,9 +5,9 @@ use std::sync::Arc;
 use xds::model::{Hostname, ListenerKey, ObjectName};
 
 use super::api::ParentReference;
-use crate::gateway::api::{Gateway as ApiGateway, ListenerSet as ApiListenerSet, RouteGroupKind};
+use crate::gateway::api::RouteGroupKind;
 use crate::gateway::offer::ListenerOffer;
-use crate::objects::api::Resource as _;
+use crate::objects::kinds::ObjectKind;
 use crate::objects::owner::Owner;
 use crate::objects::reader::Reader;
 use crate::status::problem;
@@ -36,9 +36,9 @@ pub(crate) struct Attachment {
 pub(crate) fn owner(reference: &ParentReference, namespace: &str) -> Option<Owner> {
     let namespace = reference.namespace.as_deref().unwrap_or(namespace);
     let name = ObjectName::new(namespace, &reference.name);
-    match (&*reference.group, &*reference.kind) {
-        (ApiGateway::GROUP, ApiGateway::KIND) => Some(Owner::Gateway(name)),
-        (ApiListenerSet::GROUP, ApiListenerSet::KIND) => Some(Owner::ListenerSet(name)),
+    match ObjectKind::find(&reference.group, &reference.kind)? {
+        ObjectKind::Gateway => Some(Owner::Gateway(name)),
+        ObjectKind::ListenerSet => Some(Owner::ListenerSet(name)),
         _ => None,
     }
 }

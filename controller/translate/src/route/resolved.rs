@@ -8,19 +8,16 @@ use xds::model::{Hostname, ListenerKey, ObjectName};
 use super::api::{
     DefaultScope, GrpcRoute, HttpRoute, ParentReference, TcpRoute, TlsRoute, UdpRoute,
 };
-use super::conflicts_unit::RouteConflictsUnit;
 use super::cost::{ListenersCost, RouteCost, RuleSize};
 use super::defect::closed_rule;
 use super::expressions::RouteExpressions;
 use super::lowered::{ResolvedRoute, RouteParent, hostnames};
+use super::name::{RouteKind, RouteName};
 use super::object::RouteObject;
 use super::parent::{Attachment, RouteToAttach};
 use super::rule::{LoweredRule, RuleContext};
 use super::{closed, cost, lowered, parent};
-use crate::backend::references::Referrer;
-use crate::budgets::closed_hosts::ClosedHostsUnit;
-use crate::budgets::expressions::ExpressionsUnit;
-use crate::budgets::view::ViewUnit;
+use crate::backend::referrer::Referrer;
 use crate::budgets::views::RouteRank;
 use crate::budgets::{Budget, Limits, Use};
 use crate::engine::claims::{Age, ExpressionClaim};
@@ -28,56 +25,12 @@ use crate::engine::claims::{Age, ExpressionClaim};
 use crate::engine::defects::panic_if_wanted;
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, Instead, State, Unit, UnitReader};
-use crate::gateway::api;
 use crate::gateway::api::RouteGroupKind;
-use crate::objects::api::Resource as _;
+use crate::objects::kinds::ObjectKind;
 use crate::objects::owner::Owner;
-use crate::objects::store::ObjectRef;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RouteName {
-    pub(crate) kind: RouteKind,
-    pub(crate) name: ObjectName,
-}
-
-/// A kind of route, in the order of their names. A number, because every route has several units.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum RouteKind {
-    Grpc,
-    Http,
-    Tcp,
-    Tls,
-    Udp,
-}
-
-impl RouteKind {
-    /// The kind of this name.
-    pub(crate) fn of(kind: &str) -> Self {
-        match kind {
-            GrpcRoute::KIND => Self::Grpc,
-            HttpRoute::KIND => Self::Http,
-            TcpRoute::KIND => Self::Tcp,
-            TlsRoute::KIND => Self::Tls,
-            _ => Self::Udp,
-        }
-    }
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Grpc => GrpcRoute::KIND,
-            Self::Http => HttpRoute::KIND,
-            Self::Tcp => TcpRoute::KIND,
-            Self::Tls => TlsRoute::KIND,
-            Self::Udp => UdpRoute::KIND,
-        }
-    }
-}
-
-/// A route by kind and name. No output if none of its parents belongs to this controller.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct RouteUnit(pub(crate) RouteName);
+use crate::units::{ClosedHostsUnit, ExpressionsUnit, RouteConflictsUnit, RouteUnit, ViewUnit};
 
 impl Unit for RouteUnit {
     type Output = ResolvedRoute;
@@ -89,7 +42,7 @@ impl Unit for RouteUnit {
     }
 
     fn instead(&self, reader: &UnitReader<'_>) -> Instead<ResolvedRoute> {
-        match reader.tables.routes.get(self) {
+        match reader.tables.get(self) {
             Some(_) => Instead::Old,
             None => Instead::New(self.resolve(reader, Rules::Closed)),
         }
@@ -101,13 +54,12 @@ impl Unit for RouteUnit {
         new: Option<&ResolvedRoute>,
         changes: &mut Changes<'_>,
     ) {
-        let RouteName { kind, name } = &self.0;
-        let kind = kind.as_str();
-        changes.fact(Fact::Route(kind, name.clone()));
+        let object = self.0.object_ref();
+        changes.fact(Fact::Route(object.clone()));
         if !has_same_names(old, new) {
-            changes.fact(Fact::RuleNames(kind, name.clone()));
+            changes.fact(Fact::RuleNames(object.clone()));
         }
-        changes.uses(&ObjectRef::route(kind, name), uses(old), uses(new));
+        changes.uses(&object, uses(old), uses(new));
         let views = &mut changes.claims.views;
         for gateway in views.replace(&self.0, costs(old), costs(new)) {
             changes.run(ViewUnit(gateway.clone()));
@@ -118,7 +70,8 @@ impl Unit for RouteUnit {
         for gateway in expressions.replace(claims_of(old), claims_of(new)) {
             changes.run(ExpressionsUnit(gateway));
         }
-        changes.ours(kind, name, (old.is_some(), new.is_some()));
+        changes.ours(&object, (old.is_some(), new.is_some()));
+        let name = &self.0.name;
         let table = match self.0.kind {
             RouteKind::Http => &mut changes.claims.http_routes,
             RouteKind::Grpc => &mut changes.claims.grpc_routes,
@@ -131,7 +84,7 @@ impl Unit for RouteUnit {
     }
 
     fn is_alive(&self, state: &State) -> bool {
-        state.has_route(&self.0)
+        state.objects.store.contains(&self.0.object_ref())
     }
 }
 
@@ -153,20 +106,6 @@ fn has_same_names(old: Option<&ResolvedRoute>, new: Option<&ResolvedRoute>) -> b
         }
         (None, None) => true,
         _ => false,
-    }
-}
-
-impl State {
-    /// Whether there is such a route object.
-    pub(crate) fn has_route(&self, RouteName { kind, name }: &RouteName) -> bool {
-        let store = &self.objects.store;
-        match kind {
-            RouteKind::Http => store.http_routes.contains_key(name),
-            RouteKind::Grpc => store.grpc_routes.contains_key(name),
-            RouteKind::Tls => store.tls_routes.contains_key(name),
-            RouteKind::Tcp => store.tcp_routes.contains_key(name),
-            RouteKind::Udp => store.udp_routes.contains_key(name),
-        }
     }
 }
 
@@ -220,26 +159,28 @@ enum Rules {
 impl RouteUnit {
     fn resolve(&self, reader: &UnitReader<'_>, rules: Rules) -> Option<ResolvedRoute> {
         let name = &self.0.name;
-        match self.0.kind {
-            RouteKind::Http => resolve::<HttpRoute>(reader, name, rules),
-            RouteKind::Grpc => resolve::<GrpcRoute>(reader, name, rules),
-            RouteKind::Tls => resolve::<TlsRoute>(reader, name, rules),
-            RouteKind::Tcp => resolve::<TcpRoute>(reader, name, rules),
-            RouteKind::Udp => resolve::<UdpRoute>(reader, name, rules),
+        let kind = self.0.kind;
+        match kind {
+            RouteKind::Http => resolve::<HttpRoute>(reader, kind, name, rules),
+            RouteKind::Grpc => resolve::<GrpcRoute>(reader, kind, name, rules),
+            RouteKind::Tls => resolve::<TlsRoute>(reader, kind, name, rules),
+            RouteKind::Tcp => resolve::<TcpRoute>(reader, kind, name, rules),
+            RouteKind::Udp => resolve::<UdpRoute>(reader, kind, name, rules),
         }
     }
 }
 
 fn resolve<T: RouteObject>(
     reader: &UnitReader<'_>,
+    route_kind: RouteKind,
     name: &ObjectName,
     rules: Rules,
 ) -> Option<ResolvedRoute> {
     let object = reader.object::<T>(name)?;
     let (hostnames, refusals) = hostnames(object.hostnames());
     let kind = RouteGroupKind {
-        group: T::GROUP.to_owned(),
-        kind: T::KIND.to_owned(),
+        group: T::KIND.group().to_owned(),
+        kind: T::KIND.name().to_owned(),
     };
     let attaching = RouteToAttach {
         kind: &kind,
@@ -266,7 +207,7 @@ fn resolve<T: RouteObject>(
     let expressions = RouteExpressions::new(limits);
     let rules = match rules {
         Rules::Lowered => lower_rules(reader, name, &**object, &expressions),
-        Rules::Closed => vec![closed_rule(RouteKind::of(T::KIND))],
+        Rules::Closed => vec![closed_rule(route_kind)],
     };
     let metadata = object.metadata();
     // Without any valid host name, it would close all hosts.
@@ -289,7 +230,7 @@ fn resolve<T: RouteObject>(
     check_rules(rules.len(), &mut route, limits);
     let listeners = ListenersCost::by_gateway(&route.candidates);
     check_bytes(&sizes, &listeners, &mut route, limits);
-    route.take_rules(T::KIND, name, rules, (&sizes, &listeners));
+    route.take_rules(T::KIND.name(), name, rules, (&sizes, &listeners));
     Some(route)
 }
 
@@ -383,8 +324,8 @@ fn references<T: RouteObject>(
     let defaults = defaults.filter(move |gateway| !is_named(gateway));
     let defaults = defaults.map(|gateway| {
         let reference = ParentReference {
-            group: api::Gateway::GROUP.into(),
-            kind: api::Gateway::KIND.into(),
+            group: ObjectKind::Gateway.group().into(),
+            kind: ObjectKind::Gateway.name().into(),
             namespace: Some((&*gateway.namespace).into()),
             name: (&*gateway.name).into(),
             section_name: None,
@@ -430,7 +371,7 @@ fn unclaimed(
             "a route cannot attach to kind `{}` of group `{}`: refer to a Gateway or a ListenerSet",
             reference.kind, reference.group
         ),
-        Some(Owner::Gateway(name)) if reader.exists::<api::Gateway>(&name) => {
+        Some(Owner::Gateway(name)) if reader.exists(ObjectKind::Gateway, &name) => {
             let classes = reader.options().classes.iter();
             let classes: Vec<&str> = classes.map(String::as_str).collect();
             format!(
@@ -447,22 +388,14 @@ fn unclaimed(
 impl<'a> UnitReader<'a> {
     /// A route with its references resolved.
     pub(crate) fn route(&self, route: &RouteName) -> Option<&'a ResolvedRoute> {
-        self.depend_on(Fact::Route(route.kind.as_str(), route.name.clone()));
-        self.tables.routes.get(&RouteUnit(route.clone()))
+        self.depend_on(Fact::Route(route.object_ref()));
+        self.tables.get(&RouteUnit(route.clone()))
     }
 
     /// Names of the rules of a route of this controller.
-    pub(crate) fn rule_names(
-        &self,
-        kind: &'static str,
-        name: &ObjectName,
-    ) -> Option<HashSet<&'a str>> {
-        self.depend_on(Fact::RuleNames(kind, name.clone()));
-        let (kind, name) = (RouteKind::of(kind), name.clone());
-        let route = self
-            .tables
-            .routes
-            .get(&RouteUnit(RouteName { kind, name }))?;
+    pub(crate) fn rule_names(&self, route: RouteName) -> Option<HashSet<&'a str>> {
+        self.depend_on(Fact::RuleNames(route.object_ref()));
+        let route = self.tables.get(&RouteUnit(route))?;
         Some(
             route
                 .rules

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xds::model::{Filters, GatewayDuration, HttpRule, ObjectName, RouteRule};
 
 use super::expressions::RouteExpressions;
-use crate::backend::references::Referrer;
+use crate::backend::referrer::Referrer;
 use crate::objects::reader::Reader;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;

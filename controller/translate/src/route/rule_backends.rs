@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use xds::model::{ObjectName, Route, RouteBackend, RouteRule, SessionPersistence};
 
+use super::api::HttpBackendRef;
 use super::filters;
 use super::rule::RuleNotes;
-use crate::backend::api::{HttpBackendRef, XBackend};
+use crate::backend::api::XBackend;
 use crate::backend::upstream::Upstream;
 use crate::backend::x_backend;
-use crate::objects::api::Resource as _;
+use crate::objects::kinds::ObjectKind;
 
 /// The backends of a rule.
 pub(crate) fn lower(
@@ -78,7 +79,7 @@ fn session_of_x_backend(
     scope: &filters::Scope<'_>,
     spec: &HttpBackendRef,
 ) -> Option<SessionPersistence> {
-    if (&*spec.group, &*spec.kind) != (XBackend::GROUP, XBackend::KIND) {
+    if ObjectKind::find(&spec.group, &spec.kind) != Some(ObjectKind::XBackend) {
         return None;
     }
     let namespace = spec.namespace.as_deref().unwrap_or(scope.from.namespace);

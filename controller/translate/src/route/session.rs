@@ -6,9 +6,8 @@ use xds::model::{
 };
 
 use super::api::{CookieLifetime, SessionPersistenceType};
-use super::header_edit;
 use super::rule::duration;
-use crate::route::api;
+use super::{api, header_edit};
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
 

@@ -3,17 +3,13 @@
 
 use xds::model::{ObjectName, SessionPersistence};
 
-use super::resolved::RouteName;
 use super::rule_backends;
 use crate::backend::upstream::Upstream;
 use crate::engine::emitted::Emitted;
 use crate::engine::unit::{Changes, State, Unit, UnitReader};
-use crate::objects::store::ObjectRef;
+use crate::objects::object_ref::ObjectRef;
 use crate::policy::api::XBackendTrafficPolicy;
-
-/// A route by kind and name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct RouteSessionsUnit(pub(crate) RouteName);
+use crate::units::RouteSessionsUnit;
 
 impl Unit for RouteSessionsUnit {
     type Output = Emitted;

@@ -8,8 +8,7 @@ use xds::model::ObjectName;
 use super::api::ParentReference;
 use super::lowered::ResolvedRoute;
 use crate::backend::api::InferencePool;
-use crate::gateway::api::Gateway;
-use crate::objects::api::Resource as _;
+use crate::objects::kinds::ObjectKind;
 use crate::policy::status::WhyNot;
 use crate::status::problem::Problem;
 use crate::status::{
@@ -66,8 +65,8 @@ impl RouteStatus {
     ) -> Self {
         let parents = gateways.iter().map(|gateway| RouteParentStatus {
             parent_ref: ParentReference {
-                group: Gateway::GROUP.into(),
-                kind: Gateway::KIND.into(),
+                group: ObjectKind::Gateway.group().into(),
+                kind: ObjectKind::Gateway.name().into(),
                 namespace: Some((&*gateway.namespace).into()),
                 name: (&*gateway.name).into(),
                 section_name: None,

@@ -5,10 +5,10 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::length::shortened;
+use super::problem;
 use super::problem::Problem;
 use super::reason::Reason;
-use super::{problem, shortened};
-use crate::gateway::taken::TakenNames;
 
 /// One condition of an object, or of a part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
@@ -244,20 +244,6 @@ impl Conditions {
         let (kind, status) = (ConditionType::OverlappingTLSConfig, ConditionStatus::True);
         let reason = Reason::OverlappingHostnames;
         self.with(kind, status, reason, message.into(), None)
-            .that_follows()
-    }
-
-    /// That ListenerSets take host names from a listener: information, since the Gateway allows it.
-    pub(crate) fn hostnames_taken(self, taken: &TakenNames) -> Self {
-        if taken.is_empty() {
-            return self;
-        }
-        let message = format!(
-            "listeners of ListenerSets have narrower host names, and get their requests: {}",
-            taken.list()
-        );
-        let (kind, status) = (ConditionType::HostnamesTaken, ConditionStatus::True);
-        self.with(kind, status, Reason::ListenerSets, message.into(), None)
             .that_follows()
     }
 

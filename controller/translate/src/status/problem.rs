@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::message_bytes;
+use super::length::message_bytes;
 use super::reason::Reason;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +45,11 @@ impl fmt::Display for Problem {
             write!(f, "{}: {}", self.field, self.message)
         }
     }
+}
+
+/// That a field has a value that is valid, and not supported.
+pub(crate) fn unsupported(field: &str, message: impl fmt::Display) -> Problem {
+    Problem::new(Reason::UnsupportedValue, field, message)
 }
 
 /// All texts in one line, up to a readable number, and as far as a message has room for them.

@@ -2,13 +2,10 @@
 
 use std::fmt;
 
-use super::{Blame, Condition, ConditionType, Reason, Status, Statuses};
-use crate::backend::api::{Backend, XBackend};
-use crate::gateway::api::{Gateway, ListenerSet};
+use super::{Blame, Condition, ConditionType, Reason, Status};
 use crate::gateway::status::ListenerStatus;
-use crate::objects::api::Resource as _;
-use crate::objects::store::ObjectRef;
-use crate::policy::api::{BackendTlsPolicy, TrafficPolicy, XBackendTrafficPolicy};
+use crate::objects::kinds::ObjectKind;
+use crate::objects::object_ref::ObjectRef;
 use crate::policy::status::PolicyStatus;
 use crate::route::status::RouteStatus;
 
@@ -43,6 +40,14 @@ impl fmt::Display for ProblemCondition<'_> {
 }
 
 impl Status {
+    /// What the entries of a policy's status are about, in front of the object that they name.
+    pub(crate) fn role_of_ancestors(kind: ObjectKind) -> &'static str {
+        match kind {
+            ObjectKind::TrafficPolicy => "target",
+            _ => "for",
+        }
+    }
+
     /// The conditions of this object that report problems and do not merely follow from others.
     #[must_use]
     pub fn problem_conditions(&self, object: &ObjectRef) -> Vec<ProblemCondition<'_>> {
@@ -56,42 +61,6 @@ impl Status {
             Self::Policy(status) => of_policy(object, status),
             Self::GatewayClass(_) => Vec::new(),
         }
-    }
-}
-
-impl Statuses {
-    /// All conditions that report problems and do not merely follow from others.
-    pub fn problem_conditions(&self) -> impl Iterator<Item = ProblemCondition<'_>> {
-        let gateways = self.gateways.iter().flat_map(|(name, status)| {
-            let object = ObjectRef::of::<Gateway>(name);
-            of_listeners(&object, &status.conditions, &status.listeners)
-        });
-        let sets = self.listener_sets.iter().flat_map(|(name, status)| {
-            let object = ObjectRef::of::<ListenerSet>(name);
-            of_listeners(&object, &status.conditions, &status.listeners)
-        });
-        let routes = self.routes.iter();
-        let routes = routes.flat_map(|(object, status)| of_route(object, status));
-        let backends = self.backends.iter().flat_map(|(name, status)| {
-            among(&ObjectRef::of::<Backend>(name), None, &status.conditions)
-        });
-        let policies = self.traffic_policies.iter();
-        let policies = policies
-            .flat_map(|(name, status)| of_policy(&ObjectRef::of::<TrafficPolicy>(name), status));
-        let backend_tls = self.backend_tls_policies.iter();
-        let backend_tls = backend_tls
-            .flat_map(|(name, status)| of_policy(&ObjectRef::of::<BackendTlsPolicy>(name), status));
-        let backend_traffic = self.x_backend_traffic_policies.iter();
-        let backend_traffic = backend_traffic.flat_map(|(name, status)| {
-            of_policy(&ObjectRef::of::<XBackendTrafficPolicy>(name), status)
-        });
-        let policies = policies.chain(backend_traffic);
-        let x_backends = self.x_backends.iter();
-        let x_backends = x_backends
-            .flat_map(|(name, status)| of_policy(&ObjectRef::of::<XBackend>(name), status));
-        let policies = policies.chain(backend_tls).chain(x_backends);
-        let gateways = gateways.chain(sets);
-        gateways.chain(routes).chain(backends).chain(policies)
     }
 }
 
@@ -116,13 +85,9 @@ fn of_route<'a>(object: &ObjectRef, status: &'a RouteStatus) -> Vec<ProblemCondi
 }
 
 fn of_policy<'a>(object: &ObjectRef, status: &'a PolicyStatus) -> Vec<ProblemCondition<'a>> {
-    let ancestor_kind = if object.kind == TrafficPolicy::KIND {
-        "target"
-    } else {
-        "for"
-    };
+    let role = Status::role_of_ancestors(object.kind);
     let ancestors = status.ancestors.iter().flat_map(|ancestor| {
-        let part = Some(format!("{ancestor_kind} {}", ancestor.ancestor_ref));
+        let part = Some(format!("{role} {}", ancestor.ancestor_ref));
         among(object, part, &ancestor.conditions)
     });
     ancestors.collect()

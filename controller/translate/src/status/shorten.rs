@@ -1,22 +1,11 @@
 //! Keeps statuses within their budgets. An object of a few KB can have a problem in each of its rules at
 //! each of its parents; a status beyond what etcd takes would never be written.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::length::{limit, message_bytes, to_length};
 use super::{Blame, Condition, ConditionType, Status};
 use crate::budgets::Budget;
-
-/// A text for a condition or an Event, at most as long as its budget.
-#[must_use]
-pub fn shortened(text: Cow<'static, str>) -> Cow<'static, str> {
-    to_length(text, message_bytes())
-}
-
-/// The limit of one text in bytes.
-pub(crate) fn message_bytes() -> usize {
-    limit(Budget::MessageBytes)
-}
 
 impl Status {
     /// Shortens its messages until it fits: first those that repeat another entry's refer to that, then the
@@ -106,21 +95,6 @@ impl Status {
     }
 }
 
-fn to_length(text: Cow<'static, str>, length: usize) -> Cow<'static, str> {
-    if text.len() <= length {
-        return text;
-    }
-    let end = text.floor_char_boundary(length.saturating_sub(CUT.len()));
-    let kept = text.get(..end).unwrap_or_default();
-    format!("{kept}{CUT}").into()
-}
-
-fn limit(budget: Budget) -> usize {
-    usize::try_from(budget.definition().default).unwrap_or(usize::MAX)
-}
-
-/// The end of a text that was cut.
-const CUT: &str = "… (shortened)";
 /// Bytes to which a message is always allowed: a sentence.
 const SHORTEST: usize = 128;
 /// Bytes of a condition in JSON without its message.
@@ -130,6 +104,7 @@ const ENTRY_BYTES: usize = 300;
 
 #[cfg(test)]
 mod tests {
+    use super::super::length::CUT;
     use super::*;
     use crate::route::api::ParentReference;
     use crate::route::status::{RouteParentStatus, RouteStatus};

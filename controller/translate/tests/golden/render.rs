@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Display, Write as _};
 
-use translate::status::{Blame, Condition, ListenerStatus, PolicyStatus, Statuses};
+use translate::status::{Blame, Condition, ListenerStatus, PolicyStatus, Status, Statuses};
 use translate::{Infrastructure, Translation};
 use xds::model::{Hostname, Keyed, ListenerKey, Model, ObjectName, Resources, RouteKey, RouteRule};
 
@@ -55,49 +55,39 @@ fn infrastructure(out: &mut String, infrastructure: &BTreeMap<ObjectName, Infras
 }
 
 fn statuses(out: &mut String, statuses: &Statuses) {
-    for (name, status) in &statuses.gateways {
-        line(out, 0, format_args!("Gateway {name}"));
-        for address in &status.addresses {
-            let (kind, value) = (&address.kind, &address.value);
-            let has = format!("address {kind} {value} {}", address.routability);
-            line(out, 1, format_args!("{}", has.trim_end()));
-        }
-        if status.attached_listener_sets > 0 {
-            let sets = status.attached_listener_sets;
-            line(out, 1, format_args!("listener sets: {sets}"));
-        }
-        conditions(out, 1, &status.conditions);
-        listeners(out, &status.listeners);
-    }
-    for (name, status) in &statuses.listener_sets {
-        line(out, 0, format_args!("ListenerSet {name}"));
-        conditions(out, 1, &status.conditions);
-        listeners(out, &status.listeners);
-    }
-    for (object, status) in &statuses.routes {
+    for (object, status) in statuses.iter() {
         line(out, 0, object);
-        for parent in &status.parents {
-            let reference = serde_json::to_string(&parent.parent_ref).expect("plain data");
-            line(
-                out,
-                1,
-                format_args!("parent {reference} by {}", parent.controller_name),
-            );
-            conditions(out, 2, &parent.conditions);
+        match status {
+            Status::GatewayClass(_) => {}
+            Status::Gateway(status) => {
+                for address in &status.addresses {
+                    let (kind, value) = (&address.kind, &address.value);
+                    let has = format!("address {kind} {value} {}", address.routability);
+                    line(out, 1, format_args!("{}", has.trim_end()));
+                }
+                if status.attached_listener_sets > 0 {
+                    let sets = status.attached_listener_sets;
+                    line(out, 1, format_args!("listener sets: {sets}"));
+                }
+                conditions(out, 1, &status.conditions);
+                listeners(out, &status.listeners);
+            }
+            Status::ListenerSet(status) => {
+                conditions(out, 1, &status.conditions);
+                listeners(out, &status.listeners);
+            }
+            Status::Route(status) => {
+                for parent in &status.parents {
+                    let reference = serde_json::to_string(&parent.parent_ref).expect("plain data");
+                    let by = &parent.controller_name;
+                    line(out, 1, format_args!("parent {reference} by {by}"));
+                    conditions(out, 2, &parent.conditions);
+                }
+            }
+            Status::Backend(status) => conditions(out, 1, &status.conditions),
+            Status::Policy(status) => policy(out, status),
         }
     }
-    for (name, status) in &statuses.backends {
-        line(out, 0, format_args!("Backend {name}"));
-        conditions(out, 1, &status.conditions);
-    }
-    policies(out, "TrafficPolicy", &statuses.traffic_policies);
-    policies(out, "BackendTLSPolicy", &statuses.backend_tls_policies);
-    policies(
-        out,
-        "XBackendTrafficPolicy",
-        &statuses.x_backend_traffic_policies,
-    );
-    policies(out, "XBackend", &statuses.x_backends);
 }
 
 fn listeners(out: &mut String, listeners: &[ListenerStatus]) {
@@ -114,14 +104,11 @@ fn listeners(out: &mut String, listeners: &[ListenerStatus]) {
     }
 }
 
-fn policies(out: &mut String, kind: &str, policies: &BTreeMap<ObjectName, PolicyStatus>) {
-    for (name, status) in policies {
-        line(out, 0, format_args!("{kind} {name}"));
-        for ancestor in &status.ancestors {
-            let (target, by) = (&ancestor.ancestor_ref, &ancestor.controller_name);
-            line(out, 1, format_args!("{target} ({}) by {by}", target.group));
-            conditions(out, 2, &ancestor.conditions);
-        }
+fn policy(out: &mut String, status: &PolicyStatus) {
+    for ancestor in &status.ancestors {
+        let (target, by) = (&ancestor.ancestor_ref, &ancestor.controller_name);
+        line(out, 1, format_args!("{target} ({}) by {by}", target.group));
+        conditions(out, 2, &ancestor.conditions);
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::Timestamp;
 use serde_json::json;
+use translate::ObjectKind;
 use translate::budgets::{Budget, Limits};
 use translate::status::Status;
 use translate::{Delta, Event, Object, Options, Translator};
@@ -79,8 +80,8 @@ fn certificates_of_listener_sets_beyond_the_limit_of_a_gateway_are_refused() {
 
 fn status_of_set<'a>(delta: &'a Delta, name: &str) -> Option<&'a Status> {
     let mut statuses = delta.statuses.iter();
-    let found =
-        statuses.find(|(object, _)| object.kind == "ListenerSet" && &*object.name.name == name);
+    let found = statuses
+        .find(|(object, _)| object.kind == ObjectKind::ListenerSet && &*object.name.name == name);
     found.and_then(|(_, status)| status.as_ref())
 }
 

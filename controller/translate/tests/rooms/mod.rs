@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use translate::ObjectKind;
 use translate::budgets::{Budget, Limits};
 use translate::files::admit_value;
 use translate::status::{Condition, ConditionType, Status};
@@ -143,7 +144,7 @@ fn keys_of_rate_limits_beyond_the_budget_of_a_gateway_are_few() {
         let programmed = conditions
             .into_iter()
             .find(|it| it.kind == ConditionType::Programmed)?;
-        (object.kind == "TrafficPolicy").then(|| programmed.message.to_string())
+        (object.kind == ObjectKind::TrafficPolicy).then(|| programmed.message.to_string())
     });
     let partly: Vec<_> = partly.collect();
     assert_eq!(partly.len(), 2, "{partly:?}");
@@ -291,7 +292,8 @@ fn refused(delta: &Delta) -> BTreeSet<String> {
 
 fn message(delta: &Delta, kind: &str, name: &str) -> String {
     let mut statuses = delta.statuses.iter();
-    let found = statuses.find(|(object, _)| object.kind == kind && &*object.name.name == name);
+    let found =
+        statuses.find(|(object, _)| object.kind.name() == kind && &*object.name.name == name);
     let status = found.and_then(|(_, status)| status.as_ref());
     let conditions = status.map(conditions).unwrap_or_default();
     let accepted = conditions
@@ -387,7 +389,7 @@ fn invalid_policy_with(number: usize, jwt: &Value) -> Object {
         "jwt": jwt,
     });
     fields.insert("spec".to_owned(), spec);
-    let admitted = admit_value("gateway-system.io", "TrafficPolicy", fields);
+    let admitted = admit_value(ObjectKind::TrafficPolicy, fields);
     let rejected = admitted.expect("a kind that is read").fail_closed;
     rejected.expect("it would protect")
 }

@@ -1,6 +1,7 @@
 //! Networks of clients: lists that change, and those beyond what a Gateway has room for.
 
 use serde_json::{Value, json};
+use translate::ObjectKind;
 use translate::budgets::{Budget, Limits};
 use translate::status::{ConditionType, Status};
 use translate::{Delta, Event, Object, Options, Translator};
@@ -64,7 +65,7 @@ fn texts(policy: &NetworkPolicy) -> Vec<String> {
 /// The message about references, if one does not resolve.
 fn unresolved(delta: &Delta) -> Option<String> {
     let status = delta.statuses.iter().find_map(|(object, status)| {
-        (object.kind == "TrafficPolicy")
+        (object.kind == ObjectKind::TrafficPolicy)
             .then_some(status.as_ref())
             .flatten()
     });
@@ -276,7 +277,7 @@ fn a_policy_without_room_closes_connections_although_an_older_one_refuses_reques
         }) else {
             panic!("it is an object");
         };
-        let admitted = translate::files::admit_value("gateway-system.io", "TrafficPolicy", value);
+        let admitted = translate::files::admit_value(ObjectKind::TrafficPolicy, value);
         admitted
             .expect("a kind that is read")
             .fail_closed

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use translate::ObjectKind;
 use translate::files::admit_value;
 use translate::status::{Condition, ConditionType, Status};
 use translate::{Delta, Object, ObjectRef};
@@ -77,7 +78,8 @@ pub(crate) fn admitted(group: &str, kind: &str, value: Value) -> Object {
     let Value::Object(fields) = value else {
         panic!("{kind} is not an object");
     };
-    let admitted = admit_value(group, kind, fields).expect("a kind that is read");
+    let admitted = admit_value(ObjectKind::find(group, kind).expect("a kind"), fields)
+        .expect("a kind that is read");
     let findings = admitted.findings;
     let object = admitted.object;
     object.unwrap_or_else(|| panic!("{kind} is invalid: {findings:?}"))

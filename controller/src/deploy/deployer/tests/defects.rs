@@ -2,13 +2,14 @@
 
 use jiff::Timestamp;
 use tokio::sync::mpsc;
+use translate::ObjectKind;
 use translate::files::admit_value;
 use translate::{Object, Options};
 
 use super::*;
 use crate::outputs::Observed;
 use crate::translation::Translation;
-use crate::watch::{Change, ChangeKind, Content, KindId, Kinds};
+use crate::watch::{Change, ChangeKind, Content, Kinds};
 
 const GATEWAY_API: &str = "gateway.networking.k8s.io";
 
@@ -25,7 +26,7 @@ impl Translated {
         let (kinds, metrics) = (Kinds::new(&[]), Metrics::default());
         let translation = Translation::new(
             Options::cluster(),
-            Kinds::new(&[]),
+            &kinds,
             Arc::clone(&scene.outputs),
             &metrics,
             || Timestamp::UNIX_EPOCH,
@@ -37,13 +38,13 @@ impl Translated {
             changes,
             metrics,
         };
-        for kind in translated.kinds.ids() {
+        for kind in translated.kinds.iter() {
             translated.send(kind, ChangeKind::Synced).await;
         }
         translated
     }
 
-    async fn send(&self, kind: KindId, what: ChangeKind) {
+    async fn send(&self, kind: ObjectKind, what: ChangeKind) {
         let change = Change {
             kind,
             received: Instant::now(),
@@ -54,9 +55,7 @@ impl Translated {
 
     async fn create(&self, object: Object) {
         let reference = object.object_ref();
-        let is_of =
-            |id: &KindId| self.kinds.reference(*id, &reference.name).as_ref() == Some(&reference);
-        let kind = self.kinds.ids().find(is_of).expect("it is watched");
+        let kind = reference.kind;
         let observed = Observed {
             uid: format!("uid-of-{}", reference.name).into(),
             resource_version: "1".into(),
@@ -87,7 +86,8 @@ fn admitted(group: &str, kind: &str, value: Value) -> Object {
     let Value::Object(fields) = value else {
         panic!("it is an object");
     };
-    let admitted = admit_value(group, kind, fields).expect("a kind that is read");
+    let admitted = admit_value(ObjectKind::find(group, kind).expect("a kind"), fields)
+        .expect("a kind that is read");
     let findings = admitted.findings;
     admitted.object.unwrap_or_else(|| panic!("{findings:?}"))
 }

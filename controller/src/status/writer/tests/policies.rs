@@ -6,6 +6,7 @@ use xds::delta::Fact;
 
 use super::*;
 use crate::outputs::SeenSymptom;
+use translate::ObjectKind;
 
 #[tokio::test(start_paused = true)]
 async fn a_policy_with_a_missing_target_gets_an_event_and_is_counted() {
@@ -33,7 +34,7 @@ async fn a_policy_with_a_missing_target_gets_an_event_and_is_counted() {
         blame: Blame::Own,
     };
     let target = AncestorReference {
-        group: api::GATEWAY_GROUP.to_owned(),
+        group: ObjectKind::Gateway.group().to_owned(),
         kind: "HTTPRoute".to_owned(),
         namespace: "app".to_owned(),
         name: "gone".to_owned(),
@@ -81,7 +82,7 @@ async fn with_policy() -> Scene {
     let status = Status::Policy(PolicyStatus {
         ancestors: vec![PolicyAncestorStatus {
             ancestor_ref: AncestorReference {
-                group: api::GATEWAY_GROUP.to_owned(),
+                group: ObjectKind::Gateway.group().to_owned(),
                 kind: "Gateway".to_owned(),
                 namespace: "app".to_owned(),
                 name: "edge".to_owned(),

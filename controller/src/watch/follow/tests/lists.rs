@@ -1,6 +1,7 @@
 //! Lists that policies refer to, which the watch of ConfigMaps reads for that of policies.
 
 use std::sync::Mutex;
+use translate::{Object, ObjectKind};
 
 use super::*;
 use crate::watch::entries::PARSES_CONFIG_MAPS;
@@ -36,17 +37,15 @@ impl Watches {
         });
         let client = Client::new(responds, "default");
         let mut resource = None;
-        let [policies, maps] = ["TrafficPolicy", "ConfigMap"].map(|kind| {
+        let [policies, maps] = [ObjectKind::TrafficPolicy, ObjectKind::ConfigMap].map(|kind| {
             let (service, mut follower) = follower(scopes.clone(), sender.clone());
             let Service::Served(served) = service.borrow().clone() else {
                 panic!("it is served");
             };
             resource = Some(served);
-            let kinds = follower.readiness.kinds().clone();
-            let kind = kinds.iter().find(|it| it.kind == kind);
-            follower.kind = Arc::clone(kind.expect("it is watched"));
+            follower.kind = kind;
             follower.progress.scope = Some(Scope::Everything);
-            follower.readiness.set(follower.kind.id, State::Synced);
+            follower.readiness.set(kind, State::Synced);
             follower.reads = Reads::new(&requests);
             follower.client = client.clone();
             follower

@@ -20,8 +20,8 @@ pub use pool::{
     EndpointPickerFailureMode, EndpointPickerReference, InferencePool, InferencePoolSpec, PoolPort,
     PoolProtocol, PoolSelector,
 };
-pub(crate) use reference::BackendReference;
-pub use reference::{BackendObjectReference, BackendRef, HttpBackendRef};
+pub use reference::{BackendObjectReference, BackendRef};
+pub(crate) use reference::{BackendReference, one, references, service};
 pub use service::{Service, ServicePort, ServiceSpec, TransportProtocol};
 pub use x_backend::{
     ExternalHostname, XBackend, XBackendPort, XBackendProtocol, XBackendSpec, XBackendTls,

@@ -5,7 +5,6 @@ use std::num::NonZeroU16;
 use serde::{Deserialize, Serialize};
 
 use crate::objects::api::Text;
-use crate::route::api::HttpRouteFilter;
 
 /// A reference to a backend, from any object.
 #[derive(Debug, Clone, Copy)]
@@ -27,20 +26,20 @@ macro_rules! references {
         pub struct $type {
             /// Group; core by default.
             #[serde(default)]
-            pub group: Text,
-            #[serde(default = "service")]
-            pub kind: Text,
+            pub group: $crate::objects::api::Text,
+            #[serde(default = "crate::backend::api::service")]
+            pub kind: $crate::objects::api::Text,
             /// Namespace; the referrer's by default.
             #[serde(default)]
-            pub namespace: Option<Text>,
-            pub name: Text,
+            pub namespace: Option<$crate::objects::api::Text>,
+            pub name: $crate::objects::api::Text,
             /// Port; required for a Service.
             #[serde(default)]
-            pub port: Option<NonZeroU16>,
+            pub port: Option<std::num::NonZeroU16>,
             $($(#[$about])* pub $field: $of,)*
         }
 
-        impl<'r> From<&'r $type> for BackendReference<'r> {
+        impl<'r> From<&'r $type> for $crate::backend::api::BackendReference<'r> {
             fn from(reference: &'r $type) -> Self {
                 Self {
                     group: &reference.group,
@@ -54,6 +53,8 @@ macro_rules! references {
     )*};
 }
 
+pub(crate) use references;
+
 references! {
     /// An object that serves requests.
     BackendObjectReference: Eq {}
@@ -64,22 +65,12 @@ references! {
         #[serde(default = "one")]
         weight: u32,
     }
-
-    /// A backend of an HTTP or gRPC rule.
-    HttpBackendRef: {
-        /// Its share of the requests.
-        #[serde(default = "one")]
-        weight: u32,
-        /// Filters of this backend alone.
-        #[serde(default)]
-        filters: Vec<HttpRouteFilter>,
-    }
 }
 
-fn service() -> Text {
+pub(crate) fn service() -> Text {
     "Service".into()
 }
 
-fn one() -> u32 {
+pub(crate) fn one() -> u32 {
     1
 }

@@ -3,9 +3,9 @@
 use crate::backend::api::{InferencePool, Pod, Service};
 use crate::files::check::Check;
 use crate::files::syntax;
+use crate::objects::admission::Admissible;
 use crate::objects::api::Resource as _;
 use crate::objects::checks::reference::group_and_kind;
-use crate::objects::kinds::Admissible;
 
 impl Admissible for InferencePool {
     fn check(&self, check: &mut Check) {
@@ -29,7 +29,7 @@ impl Admissible for InferencePool {
             check.field("endpointPickerRef", |check| {
                 group_and_kind(check, &picker.group, &picker.kind);
                 check.fits_field("name", Some(&picker.name), syntax::object_name);
-                if picker.kind == Service::KIND && picker.port.is_none() {
+                if picker.kind == Service::KIND.name() && picker.port.is_none() {
                     check.missing("port", "is required for a Service");
                 }
             });

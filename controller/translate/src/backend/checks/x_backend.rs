@@ -3,7 +3,7 @@
 use crate::backend::api::{XBackend, XBackendTls, XBackendTlsMode, XBackendType};
 use crate::files::check::Check;
 use crate::files::syntax;
-use crate::objects::kinds::{Admissible, guarded};
+use crate::objects::admission::{Admissible, guarded};
 use crate::route::checks::session;
 
 impl Admissible for XBackend {

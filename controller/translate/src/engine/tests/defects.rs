@@ -6,6 +6,7 @@ use xds::model::Resource;
 
 use super::*;
 use crate::files::admit_value;
+use crate::objects::kinds::ObjectKind;
 use crate::objects::store::Object;
 
 const GATEWAY_API: &str = "gateway.networking.k8s.io";
@@ -14,7 +15,8 @@ fn admitted(group: &str, kind: &str, value: serde_json::Value) -> Object {
     let serde_json::Value::Object(fields) = value else {
         panic!("it is an object");
     };
-    let admitted = admit_value(group, kind, fields).expect("a kind that is read");
+    let admitted = admit_value(ObjectKind::find(group, kind).expect("a kind"), fields)
+        .expect("a kind that is read");
     let findings = admitted.findings;
     admitted.object.unwrap_or_else(|| panic!("{findings:?}"))
 }

@@ -19,7 +19,7 @@ use crate::budgets::ledger::{BudgetUse, Series};
 use crate::budgets::{Budget, Limits};
 use crate::gateway::api::GatewayAddress;
 use crate::gateway::infrastructure::Infrastructure;
-use crate::objects::store::ObjectRef;
+use crate::objects::object_ref::ObjectRef;
 use crate::options::{AssignedAddresses, ListenerLimits, Options};
 use crate::status::Status;
 use universe::{VersionedObject, things};

@@ -5,7 +5,8 @@ use std::path::Path;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 
 use crate::files::{Source, admit};
-use crate::objects::store::{Object, ObjectRef};
+use crate::objects::object_ref::ObjectRef;
+use crate::objects::store::Object;
 use crate::policy::api::{PolicyEntries, TrafficPolicy};
 
 /// An object in all its versions.

@@ -6,7 +6,8 @@ use crate::backend::api::Service;
 use crate::engine::Event;
 use crate::files::{Reason, Severity, Source, admit};
 use crate::objects::api::Resource as _;
-use crate::objects::store::{ObjectRef, Store};
+use crate::objects::object_ref::ObjectRef;
+use crate::objects::store::Store;
 use proptest::prelude::*;
 use xds::model::ObjectName;
 

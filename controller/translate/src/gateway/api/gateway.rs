@@ -5,8 +5,9 @@ use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 
-use super::{GatewayTls, RecordedListeners};
-use crate::objects::api::{GATEWAY_GROUP, LabelSelector, OWN_GROUP, ObjectMeta, PARAMETERS_KIND};
+use super::{GatewayTls, RecordedListeners, SecretObjectReference};
+use crate::objects::api::{LabelSelector, ObjectMeta};
+use crate::objects::kinds::{GATEWAY_GROUP, ObjectKind};
 use crate::route::api::{DefaultScope, ListenerFilters};
 
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -118,24 +119,6 @@ pub enum TlsMode {
     Passthrough,
 }
 
-/// A reference to a Secret.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-pub struct SecretObjectReference {
-    /// Group; core by default.
-    #[serde(default)]
-    pub group: String,
-    #[serde(default = "secret")]
-    pub kind: String,
-    /// Namespace; the referrer's by default.
-    #[serde(default)]
-    pub namespace: Option<String>,
-    pub name: String,
-}
-
-fn secret() -> String {
-    "Secret".to_owned()
-}
-
 /// Which routes may attach to a listener.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct AllowedRoutes {
@@ -223,6 +206,6 @@ impl ParametersReference {
     /// Whether it refers to an object that can hold parameters.
     #[must_use]
     pub fn is_known(&self) -> bool {
-        (&*self.group, &*self.kind) == (OWN_GROUP, PARAMETERS_KIND)
+        ObjectKind::find(&self.group, &self.kind) == Some(ObjectKind::GatewayParameters)
     }
 }

@@ -4,8 +4,6 @@ use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 
-use super::SecretObjectReference;
-
 /// TLS towards clients and towards backends.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 pub struct GatewayTls {
@@ -78,4 +76,22 @@ pub struct ObjectReference {
     #[serde(default)]
     pub namespace: Option<String>,
     pub name: String,
+}
+
+/// A reference to a Secret.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+pub struct SecretObjectReference {
+    /// Group; core by default.
+    #[serde(default)]
+    pub group: String,
+    #[serde(default = "secret")]
+    pub kind: String,
+    /// Namespace; the referrer's by default.
+    #[serde(default)]
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+fn secret() -> String {
+    "Secret".to_owned()
 }

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 use xds::model::ObjectName;
 
-use super::{Gateway, Listener, RecordedListeners};
-use crate::objects::api::{GATEWAY_GROUP, ObjectMeta, Resource as _, Text};
+use super::{Listener, RecordedListeners};
+use crate::objects::api::{ObjectMeta, Text};
+use crate::objects::kinds::{GATEWAY_GROUP, ObjectKind};
 
 /// More listeners for a Gateway.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -34,10 +35,10 @@ impl ListenerSet {
     #[must_use]
     pub fn gateway(&self) -> Option<ObjectName> {
         let parent = &self.spec.parent_ref;
-        let is_gateway = (&*parent.group, &*parent.kind) == (GATEWAY_GROUP, Gateway::KIND);
+        let kind = ObjectKind::find(&parent.group, &parent.kind);
         let own = &*self.metadata.name.namespace;
         let namespace = parent.namespace.as_deref().unwrap_or(own);
-        is_gateway.then(|| ObjectName::new(namespace, &parent.name))
+        (kind == Some(ObjectKind::Gateway)).then(|| ObjectName::new(namespace, &parent.name))
     }
 }
 

@@ -12,11 +12,10 @@ use crate::gateway::api::{
     AllowedListeners, Gateway, GatewayAddress, GatewayInfrastructure, ListenerSet,
     ROUTABLE_IN_CLUSTER,
 };
+use crate::objects::admission::{Admissible, guarded};
 use crate::objects::checks::reference;
-use crate::objects::kinds::{Admissible, guarded};
 
 impl Admissible for Gateway {
-    const ALSO: &'static [&'static str] = &["v1beta1"];
     const READS_STATUS: bool = true;
     const UNREAD: &'static [&'static str] = &["status"];
 

@@ -2,8 +2,8 @@
 
 use crate::files::check::Check;
 use crate::gateway::api::{FrontendTls, FrontendTlsConfig, GatewayTls};
-use crate::objects::api::{ClusterTrustBundle, Resource as _};
 use crate::objects::checks::reference;
+use crate::objects::kinds::ObjectKind;
 
 /// The TLS settings of a Gateway for all listeners and backends.
 pub(crate) fn tls(check: &mut Check, tls: &GatewayTls) {
@@ -44,9 +44,8 @@ fn config(check: &mut Check, given: &FrontendTlsConfig) {
         check.at_most("caCertificateRefs", references.len(), MAX_REFERENCES);
         check.each("caCertificateRefs", references, |check, given| {
             reference::object(check, given);
-            let group_and_kind = (&*given.group, &*given.kind);
-            let of_bundles = (ClusterTrustBundle::GROUP, ClusterTrustBundle::KIND);
-            if group_and_kind == of_bundles && given.namespace.is_some() {
+            let kind = ObjectKind::find(&given.group, &given.kind);
+            if kind == Some(ObjectKind::ClusterTrustBundle) && given.namespace.is_some() {
                 let text =
                     "does not apply to a ClusterTrustBundle, which is cluster-scoped: remove it";
                 check.field("namespace", |check| check.refuse(text));

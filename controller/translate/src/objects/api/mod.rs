@@ -23,20 +23,6 @@ pub use selector::{LabelSelector, SelectorOperator, SelectorRequirement};
 pub use text::Text;
 pub use trust_bundle::{ClusterTrustBundle, ClusterTrustBundleSpec};
 
-/// The group of Gateway API.
-pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
-/// The group of the Gateway API Inference Extension.
-pub const INFERENCE_GROUP: &str = "inference.networking.k8s.io";
-/// The group of experimental kinds of Gateway API.
-pub const EXPERIMENTAL_GROUP: &str = "gateway.networking.x-k8s.io";
-/// The group of our own kinds.
-pub const OWN_GROUP: &str = "gateway-system.io";
-
-/// The kind of classes of Gateways.
-pub const CLASS_KIND: &str = "GatewayClass";
-/// The kind of the parameters that a Gateway is deployed with.
-pub const PARAMETERS_KIND: &str = "GatewayParameters";
-
 /// Reads `null` as the default: Go encodes empty lists and maps as `null`.
 pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where

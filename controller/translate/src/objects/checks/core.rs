@@ -7,8 +7,8 @@ use crate::backend::api::{AddressType, Endpoint, EndpointSlice, SERVICE_NAME_LAB
 use crate::files::check::Check;
 use crate::files::finding::Reason;
 use crate::files::syntax;
+use crate::objects::admission::Admissible;
 use crate::objects::api::{ClusterTrustBundle, ConfigMap, Namespace, Secret};
-use crate::objects::kinds::Admissible;
 
 impl Admissible for Service {
     const UNREAD: &'static [&'static str] = &[
@@ -166,7 +166,6 @@ fn data_keys<T>(check: &mut Check, field: &'static str, entries: &BTreeMap<Strin
 }
 
 impl Admissible for Namespace {
-    const NAMESPACED: bool = false;
     const UNREAD: &'static [&'static str] = &["spec"];
 
     fn check_name(name: &str) -> Result<(), String> {
@@ -178,9 +177,6 @@ impl Admissible for Namespace {
 
 /// Its certificates are validated where it is referred to.
 impl Admissible for ClusterTrustBundle {
-    const ALSO: &'static [&'static str] = &["v1beta1"];
-    const NAMESPACED: bool = false;
-
     fn check_name(name: &str) -> Result<(), String> {
         // The name begins with that of the signer, with a colon instead of its slash.
         name.split(':').try_for_each(syntax::subdomain)

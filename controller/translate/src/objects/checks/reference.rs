@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::backend::api::{BackendObjectReference, BackendRef, BackendReference, HttpBackendRef};
+use crate::backend::api::{BackendObjectReference, BackendRef, BackendReference};
 use crate::files::check::Check;
 use crate::files::finding::Reason;
 use crate::files::syntax;
 use crate::gateway::api::{ObjectReference, SecretObjectReference};
-use crate::route::api::ParentReference;
+use crate::route::api::{HttpBackendRef, ParentReference};
 
 /// The parents of a route.
 pub(crate) fn parents(check: &mut Check, parents: &[Arc<ParentReference>]) {

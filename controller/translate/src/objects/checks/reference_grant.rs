@@ -2,12 +2,10 @@
 
 use crate::files::check::Check;
 use crate::files::syntax;
+use crate::objects::admission::Admissible;
 use crate::objects::api::ReferenceGrant;
-use crate::objects::kinds::Admissible;
 
 impl Admissible for ReferenceGrant {
-    const ALSO: &'static [&'static str] = &["v1beta1"];
-
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| {
             for (name, count) in [("from", self.spec.from.len()), ("to", self.spec.to.len())] {

@@ -6,19 +6,18 @@ use serde_json::Value;
 use xds::model::ObjectName;
 
 use super::presumed::{presumed_metadata, presumed_targets};
-use crate::backend::api::{Backend, Service};
 use crate::files::check::Check;
 use crate::files::syntax;
-use crate::objects::api::{ObjectMeta, Resource};
+use crate::objects::admission::{Admissible, guarded};
+use crate::objects::api::ObjectMeta;
 use crate::objects::checks::reference;
-use crate::objects::kinds::{Admissible, guarded};
+use crate::objects::kinds::ObjectKind;
 use crate::policy::api::{
     BackendTlsPolicy, BackendTlsPolicySpec, BackendTlsValidation, PolicyEntries,
     PolicyTargetReference, SubjectAltName, SubjectAltNameType,
 };
 
 impl Admissible for BackendTlsPolicy {
-    const ALSO: &'static [&'static str] = &["v1alpha3"];
     const READS_STATUS: bool = true;
     const UNREAD: &'static [&'static str] = &["status"];
     const UNSUPPORTED: &'static [&'static str] = &["spec.options"];
@@ -77,17 +76,13 @@ fn unsatisfiable(
 
 /// A target without section, which may be the mistake. If its kind is unknown, of both kinds.
 fn whole_targets(presumed: &PolicyTargetReference) -> Vec<PolicyTargetReference> {
-    let kinds = [
-        (Service::GROUP, Service::KIND),
-        (Backend::GROUP, Backend::KIND),
-    ];
-    let meant = |kind: &str| presumed.kind.eq_ignore_ascii_case(kind);
-    let is_named = kinds.iter().any(|(_, kind)| meant(kind));
-    let kinds = kinds.into_iter();
-    let kinds = kinds.filter(|(_, kind)| !is_named || meant(kind));
-    let target = |(group, kind): (&str, &str)| PolicyTargetReference {
-        group: group.to_owned(),
-        kind: kind.to_owned(),
+    let kinds = [ObjectKind::Service, ObjectKind::Backend];
+    let meant = |kind: &ObjectKind| presumed.kind.eq_ignore_ascii_case(kind.name());
+    let is_named = kinds.iter().any(meant);
+    let kinds = kinds.into_iter().filter(|kind| !is_named || meant(kind));
+    let target = |kind: ObjectKind| PolicyTargetReference {
+        group: kind.group().to_owned(),
+        kind: kind.name().to_owned(),
         name: presumed.name.clone(),
         section_name: None,
     };

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::files::check::Check;
 use crate::files::syntax;
+use crate::objects::admission::Admissible;
 use crate::objects::checks::reference;
-use crate::objects::kinds::Admissible;
 use crate::policy::api::{PolicyTargetReference, RetryConstraint, XBackendTrafficPolicy};
 use crate::policy::retry_constraint;
 use crate::route::checks::session;

@@ -13,7 +13,7 @@ use crate::files::check::Check;
 use crate::files::schema::Schema;
 use crate::files::{crd, suggest};
 use crate::network;
-use crate::objects::kinds::{Admissible, guarded};
+use crate::objects::admission::{Admissible, guarded};
 use crate::policy::api::{
     AuthorizationRuleSpec, JwtFromSpec, JwtProviderSpec, NetworksSpec, PolicyStanding,
     RateLimitRuleSpec, RejectedPolicy, Restrictions, TrafficPolicy, TrafficPolicySpec,

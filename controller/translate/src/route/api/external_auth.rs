@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{FilterType, LocalObjectReference};
 use crate::backend::api::BackendObjectReference;
 
 /// Calls an external authorization server (GEP-1494).
@@ -67,25 +66,4 @@ pub struct ForwardBody {
     /// Maximum bytes of it; 0 means that it is not sent.
     #[serde(default)]
     pub max_size: u32,
-}
-
-/// Filters for requests before a route is selected.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub struct ListenerFilters {
-    #[serde(default)]
-    pub requests: Vec<ListenerFilter>,
-}
-
-/// A filter: its type, and the field of that type.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ListenerFilter {
-    /// Which field is set.
-    #[serde(rename = "type")]
-    pub kind: FilterType,
-    #[serde(default)]
-    pub external_auth: Option<ExternalAuthFilter>,
-    /// A filter of another kind.
-    #[serde(default)]
-    pub extension_ref: Option<LocalObjectReference>,
 }

@@ -8,8 +8,8 @@ use super::{
     DefaultScope, HttpHeaderMatch, HttpRouteFilter, ParentReference, SessionPersistence,
     ValueMatchType,
 };
-use crate::backend::api::HttpBackendRef;
 use crate::objects::api::ObjectMeta;
+use crate::route::api::HttpBackendRef;
 
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct GrpcRoute {

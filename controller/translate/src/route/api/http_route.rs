@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{DefaultScope, HttpRouteFilter, ParentReference};
-use crate::backend::api::HttpBackendRef;
 use crate::objects::api::ObjectMeta;
+use crate::route::api::HttpBackendRef;
 
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct HttpRoute {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::objects::api::{GATEWAY_GROUP, Text};
+use crate::objects::api::Text;
+use crate::objects::kinds::GATEWAY_GROUP;
 
 /// The parent that a route attaches to, which its status repeats.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]

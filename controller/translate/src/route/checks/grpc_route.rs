@@ -3,8 +3,8 @@
 use super::{filter, header_match, rules, session};
 use crate::files::check::Check;
 use crate::files::syntax;
+use crate::objects::admission::Admissible;
 use crate::objects::checks::reference;
-use crate::objects::kinds::Admissible;
 use crate::route::api::{
     GrpcMethodMatch, GrpcRoute, GrpcRouteMatch, GrpcRouteRule, ValueMatchType,
 };

@@ -5,16 +5,14 @@ use xds::model::GatewayDuration;
 use super::{filter, header_match, path_match, rules, session};
 use crate::files::check::Check;
 use crate::files::syntax;
+use crate::objects::admission::Admissible;
 use crate::objects::checks::reference;
-use crate::objects::kinds::Admissible;
 use crate::route::api::{
     FilterType, HttpQueryParamMatch, HttpRoute, HttpRouteMatch, HttpRouteRetry, HttpRouteRule,
     HttpRouteTimeouts, PathMatchType,
 };
 
 impl Admissible for HttpRoute {
-    const ALSO: &'static [&'static str] = &["v1beta1"];
-
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| {
             let spec = &self.spec;

@@ -3,13 +3,11 @@
 use super::rules;
 use crate::files::check::Check;
 use crate::files::syntax;
+use crate::objects::admission::Admissible;
 use crate::objects::checks::reference;
-use crate::objects::kinds::Admissible;
 use crate::route::api::{L4RouteRule, L4RouteSpec, TcpRoute, TlsRoute, UdpRoute};
 
 impl Admissible for TlsRoute {
-    const ALSO: &'static [&'static str] = &["v1alpha3", "v1alpha2"];
-
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| {
             let spec = &self.spec;
@@ -24,16 +22,12 @@ impl Admissible for TlsRoute {
 }
 
 impl Admissible for TcpRoute {
-    const ALSO: &'static [&'static str] = &["v1alpha2"];
-
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| spec(check, &self.spec));
     }
 }
 
 impl Admissible for UdpRoute {
-    const ALSO: &'static [&'static str] = &["v1alpha2"];
-
     fn check(&self, check: &mut Check) {
         check.field("spec", |check| spec(check, &self.spec));
     }

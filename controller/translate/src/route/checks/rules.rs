@@ -1,12 +1,11 @@
 //! Validation shared by HTTP and gRPC rules.
 
 use super::filter;
-use crate::backend::api::HttpBackendRef;
 use crate::files::check::Check;
 use crate::files::finding::Reason;
 use crate::files::syntax;
 use crate::objects::checks::reference;
-use crate::route::api::HttpRouteFilter;
+use crate::route::api::{HttpBackendRef, HttpRouteFilter};
 
 /// A rule that matches requests.
 pub(crate) trait Rule {
