@@ -129,6 +129,8 @@ pub enum Retry {
 pub enum GrpcStatus {
     /// Code 1: the client cancelled the call.
     Cancelled = 1,
+    /// Code 2: something else.
+    Unknown = 2,
     /// Code 4: a timeout expired.
     DeadlineExceeded = 4,
     /// Code 7: the caller is known but not authorized.
@@ -221,6 +223,9 @@ failures! {
     NoRoute           404 Unimplemented Client Keep Never "no_route" "no route matches this request";
     MatchTooCostly    500 Internal Internal Keep Never "match_too_costly" "comparing this request with the routes takes too much work";
     NoValidBackend    500 Internal Internal Keep Never "no_valid_backend" "the route has no valid backend";
+
+    // Answers of policies. Their own status, fields and body are sent.
+    Responded         503 Unavailable Internal Keep Never "respond" "the gateway answers this itself";
 
     // Authentication and authorization. The client does not learn which check failed.
     AmbiguousToken    400 Internal Client Keep Never "ambiguous_token" "the request has more than one token";

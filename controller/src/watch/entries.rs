@@ -1,4 +1,4 @@
-//! The entries of ConfigMaps that policies refer to: lists of networks.
+//! The entries of ConfigMaps that policies refer to: lists of networks, and bodies of answers.
 //!
 //! Of the ConfigMaps of a cluster, most of which are for others, all other entries are dropped while they are
 //! parsed. So the watch of policies records what they refer to, and asks the watch of ConfigMaps to read one
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard};
 
 use translate::Object;
-use translate::api::{NetworksSpec, TrafficPolicy};
+use translate::api::{ErrorPageSpec, NetworksSpec, RespondSpec, TrafficPolicy};
 use xds::model::ObjectName;
 
 /// What the policies of this process refer to. Parsing has no other context: see [`Raw`].
@@ -101,15 +101,41 @@ pub(super) fn references(object: &Object) -> BTreeSet<(ObjectName, String)> {
     };
     let TrafficPolicy { metadata, spec, .. } = &**policy;
     let lists = spec.networks.iter().flat_map(NetworksSpec::lists);
+    let lists = lists.map(|list| (&list.name, &list.key));
+    let bodies = spec.respond.iter().flat_map(RespondSpec::entries);
+    let pages = spec.error_pages.iter().flatten();
+    let bodies = bodies.chain(pages.flat_map(ErrorPageSpec::entries));
+    let bodies = bodies.map(|body| (&body.name, &body.key));
     let namespace = &metadata.name.namespace;
-    lists
-        .map(|list| (ObjectName::new(namespace, &list.name), list.key.clone()))
+    let all = lists.chain(bodies);
+    all.map(|(name, key)| (ObjectName::new(namespace, name), key.clone()))
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_policy_refers_to_the_bodies_of_its_answer_and_pages() {
+        let value = serde_json::json!({
+            "metadata": {"name": "p", "namespace": "a"},
+            "spec": {
+                "targetRefs": [],
+                "networks": {"allowFrom": [{"name": "lists", "key": "office"}]},
+                "respond": {"status": 503, "bodyFrom": {"name": "pages", "key": "soon.html"}},
+                "errorPages": [{"statuses": ["404"], "bodies": [
+                    {"contentType": "text/html", "bodyFrom": {"name": "pages", "key": "404.html"}},
+                ]}],
+            },
+        });
+        let policy: TrafficPolicy = serde_json::from_value(value).expect("a policy");
+        let entry = |name, key: &str| (ObjectName::new("a", name), key.to_owned());
+        let pages = [entry("pages", "404.html"), entry("pages", "soon.html")];
+        let expected = [[entry("lists", "office")].as_slice(), &pages].concat();
+        let expected: BTreeSet<_> = expected.into_iter().collect();
+        assert_eq!(references(&Object::from(policy)), expected);
+    }
 
     #[test]
     fn entries_are_needed_as_long_as_a_policy_refers_to_them() {

@@ -87,6 +87,7 @@ fn of_policy(name: ObjectName) -> Vec<AnyUnit> {
         cost(HolderKind::TrafficPolicy),
         cost(HolderKind::Networks),
         cost(HolderKind::RateTables),
+        cost(HolderKind::Answers),
         EffectUnit(name).into(),
     ]
 }

@@ -39,8 +39,8 @@ pub use external_auth::ExternalAuth;
 pub use l4::{BindProtocol, L4Backend, L4Routes, L4Rule, TrafficMode};
 pub use rule_policies::{HeadPolicies, RuleAuthorization, RuleJwt};
 pub use snapshot::{
-    Accepts, BackendExtras, Bind, BindSettings, InvalidPolicies, Listener, ListenerSettings,
-    PlacedRule, Rule, RuleBackend, RuleCounts, RuleTimeouts, Sessions, Snapshot,
+    Accepts, BackendExtras, Bind, BindSettings, Listener, ListenerSettings, PlacedRule, Rule,
+    RuleBackend, RuleCounts, RuleExtras, RuleTimeouts, Sessions, Snapshot,
 };
 
 /// The pointer that every shard reads, and only the configuration thread writes.

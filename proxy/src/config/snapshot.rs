@@ -16,6 +16,7 @@ use super::rule_policies::{HeadPolicies, RuleAuthorization, RuleJwt};
 use super::{Chunked, ChunkedEntries};
 use crate::limits::Limits;
 use crate::names::{Interned, KeyPrefix};
+use crate::policy::answer::{ErrorPages, Respond};
 use crate::policy::client_networks::ClientNetworks;
 use crate::policy::compiled::{BackendPolicy, RuleResponses};
 use crate::policy::cors::Cors;
@@ -183,6 +184,8 @@ pub struct ListenerSettings {
     pub head_policies: Option<Box<HeadPolicies>>,
     /// The access log of requests that no rule serves.
     pub access_log: model::AccessLog,
+    /// Pages in the place of the contents of errors, of requests that no rule serves.
+    pub error_pages: Option<Arc<ErrorPages>>,
 }
 
 impl Deref for Listener {
@@ -247,11 +250,11 @@ pub struct Rule {
     pub networks: Box<[Arc<ClientNetworks>]>,
     /// Rate limits; `None` without.
     pub rate_limits: Option<Box<RateLimits>>,
-    /// What invalid policies mean for its requests; `None` without.
-    pub invalid_policies: Option<Box<InvalidPolicies>>,
+    /// Everything that few rules have; `None` without.
+    pub extras: Option<Box<RuleExtras>>,
     /// Authorization servers that are called for each request.
     pub external_auth: Box<[ExternalAuth]>,
-    /// Redirects and CORS, which need no backend.
+    /// Redirects, CORS and answers of its own, which need no backend.
     pub responses: Option<Box<RuleResponses>>,
     /// Chooses among `backends` by weight.
     pub draw: Draw,
@@ -267,6 +270,12 @@ impl Rule {
             model::RequestProtocol::Http => cluster.protocol,
             model::RequestProtocol::Grpc => Protocol::Http2,
         }
+    }
+
+    /// Pages in the place of the contents of errors.
+    #[must_use]
+    pub fn error_pages(&self) -> Option<&ErrorPages> {
+        self.extras.as_ref()?.error_pages.as_deref()
     }
 
     /// The namespace of its route.
@@ -322,13 +331,13 @@ impl Rule {
     /// The policy that refuses every request, since its restrictions cannot be enforced.
     #[must_use]
     pub fn refused_by(&self) -> Option<&str> {
-        self.invalid_policies.as_ref()?.refused_by.as_deref()
+        self.extras.as_ref()?.refused_by.as_deref()
     }
 
     /// Whether the query of its requests may hold a token, which no log may show.
     #[must_use]
     pub fn hides_query(&self) -> bool {
-        let of_rejected = self.invalid_policies.as_ref();
+        let of_rejected = self.extras.as_ref();
         of_rejected.is_some_and(|it| it.hides_query)
             || self.authenticator().is_some_and(|it| it.reads_target())
     }
@@ -346,13 +355,27 @@ impl Rule {
     }
 }
 
-/// What invalid policies mean for the requests of a rule.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct InvalidPolicies {
+/// What few rules have: what invalid policies mean for their requests, and what overriding ones answer.
+#[derive(Debug, Default)]
+pub struct RuleExtras {
     /// `kind/namespace/name` of a policy whose restrictions cannot be enforced: it refuses every request.
     pub refused_by: Option<Box<str>>,
     /// Whether a rejected version of a policy reads tokens from the query.
     pub hides_query: bool,
+    /// The answers of overriding policies, the widest first. They come before credentials.
+    pub enforced_answers: Box<[Arc<Respond>]>,
+    /// Pages in the place of the contents of errors.
+    pub error_pages: Option<Arc<ErrorPages>>,
+}
+
+impl RuleExtras {
+    /// Whether there is nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.refused_by.is_none()
+            && !self.hides_query
+            && self.enforced_answers.is_empty()
+            && self.error_pages.is_none()
+    }
 }
 
 /// Timeouts that a route sets.

@@ -27,6 +27,7 @@ use crate::config::{BindSettings, Cluster, ClusterIndex, Rule, RuleBackend};
 use crate::http::h1::encode::Persist;
 use crate::memory::Buffer;
 use crate::net::Liveness;
+use crate::policy::answer::Respond;
 use crate::policy::cors::Cors;
 use crate::policy::forwarded::HeaderTrust;
 use crate::policy::headers::HeaderEdits;
@@ -76,6 +77,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) server_decision: Option<Box<ServerDecision>>,
     /// What rate limits tell the client; boxed, since most requests have none.
     pub(crate) rate_limited: Option<Box<RateLimited>>,
+    /// What a policy answers it with in the place of a backend, once that is decided.
+    pub(crate) answer: Option<&'a Respond>,
     /// The facts about the request so far, for counters and the log.
     pub(crate) record: RequestRecord<'a>,
 }
@@ -155,6 +158,7 @@ impl<'a> Exchange<'a> {
             principal: None,
             server_decision: None,
             rate_limited: None,
+            answer: None,
             record: RequestRecord::begin(received),
         }
     }

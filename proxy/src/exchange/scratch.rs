@@ -122,6 +122,14 @@ impl Received {
         found.map(|field| field.value.of(&self.bytes))
     }
 
+    /// The values of all lines of a field by name.
+    pub(crate) fn values<'r>(&'r self, name: &'r [u8]) -> impl Iterator<Item = &'r [u8]> + Clone {
+        let fields = self.head.fields.iter();
+        let found =
+            fields.filter(move |field| field.name.of(&self.bytes).eq_ignore_ascii_case(name));
+        found.map(|field| field.value.of(&self.bytes))
+    }
+
     /// Whether it has a body that its method does not define (RFC 9110 sections 9.3.1, 9.3.2 and
     /// 9.3.5). An origin that ignores the body may parse it as another request (request smuggling).
     pub(crate) fn has_undefined_content(&self) -> bool {

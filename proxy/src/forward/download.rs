@@ -277,22 +277,22 @@ impl Download<'_, '_> {
         shard.set_task_state(TaskState::Responding);
         let framing = side.response.framing;
         let resent = framing.reframed_for(side.version);
-        // A response before the end of the request is often an error, and the rest of the request
-        // not worth reading.
-        if (!uploaded() && side.response.status >= 300)
-            || resent == Framing::UntilClose
-            || shard.ends_connections(side.bind)
-        {
-            side.persist = Persist::Close;
-        }
+        side.limit_persistence(&uploaded, resent, shard);
         if side.picked.is_some()
             // Boxed: few requests have a picker.
             && let Some(end) = Box::pin(self.through_picker(length, side, shard, &uploaded)).await?
         {
             return Ok(end);
         }
+        if side.response.status >= 400
+            && let Some(page) = self.page_instead(length, side)
+        {
+            return self
+                .respond_with_page(length, side, page, (shard, &uploaded))
+                .await;
+        }
         let head = self.buffer.filled().get(..length).unwrap_or_default();
-        self.attempt.encode_head(head, side);
+        self.attempt.encode_head(head, side, |_| false);
         self.buffer.consume(length);
         side.decoder
             .reset(self.connection.stream.body_framing(framing));
@@ -340,7 +340,13 @@ impl Download<'_, '_> {
 
 impl Attempt<'_> {
     /// Encodes the head of the response, which was parsed from these bytes, for the client.
-    pub(super) fn encode_head(&self, bytes: &[u8], side: &mut ResponseSide<'_, '_>) {
+    /// Leaves out the fields that `replaces` selects.
+    pub(super) fn encode_head(
+        &self,
+        bytes: &[u8],
+        side: &mut ResponseSide<'_, '_>,
+        replaces: impl Fn(&[u8]) -> bool,
+    ) {
         side.take_granted(bytes);
         let (edits, cors) = (self.response_edits(), self.cors());
         let status = side.response.fields.value(KnownHeader::GrpcStatus, bytes);
@@ -375,6 +381,7 @@ impl Attempt<'_> {
             edits.is_some_and(|edits| edits.drops(name))
                 || (cors.is_some() && Cors::drops(name))
                 || changed.drops(name)
+                || replaces(name)
                 || limited.is_some_and(|it| it.has(name))
                 || (switched_in_h2 && name.eq_ignore_ascii_case(websocket::ACCEPT))
         };
@@ -397,6 +404,18 @@ impl ResponseSide<'_, '_> {
             .take(granted, |name| fields.has_name(name, head));
         if let Err(error) = taken {
             tracing::debug!(%error, "edits of the response head by an authorization server are ignored");
+        }
+    }
+
+    /// Whether the client's connection can still be kept alive.
+    fn limit_persistence(&mut self, uploaded: &impl Fn() -> bool, resent: Framing, shard: &Shard) {
+        // A response before the end of the request is often an error, and the rest of the request
+        // not worth reading.
+        if (!uploaded() && self.response.status >= 300)
+            || resent == Framing::UntilClose
+            || shard.ends_connections(self.bind)
+        {
+            self.persist = Persist::Close;
         }
     }
 

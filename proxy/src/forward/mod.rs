@@ -5,6 +5,7 @@ mod attempt;
 mod choose;
 mod download;
 mod duplex;
+mod error_page;
 mod request_attempts;
 mod returned_response;
 mod sides;

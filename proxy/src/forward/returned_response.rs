@@ -221,7 +221,7 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
             side.persist = Persist::Close;
         }
         self.outward = OutgoingFraming::of(framing);
-        self.attempt.encode_head(self.head, side);
+        self.attempt.encode_head(self.head, side, |_| false);
         side.record.status = side.response.status;
         side.record.answered = true;
     }

@@ -22,6 +22,7 @@ use super::thread_clock::ThreadClock;
 use crate::failure::FailureKind;
 use crate::http::engine::guard::Abuse;
 use crate::names::Cause;
+use crate::policy::answer::{Decision, PageSource};
 use crate::policy::authorization::Forbidden;
 use crate::policy::client_networks::Outside;
 use crate::policy::jwt::{AuthenticatedBy, Refusal};
@@ -390,6 +391,10 @@ pub struct ShardCounters {
     pub authorizations: AuthorizationResults,
     /// Results of networks of clients.
     pub networks: NetworkResults,
+    /// What policies with answers decided about requests.
+    pub responds: ByCause<Decision>,
+    /// Errors whose content was replaced by a page.
+    pub error_pages: ByCause<PageSource>,
     /// Calls to endpoint pickers.
     pub picks: Picks,
     /// Calls to authorization servers.

@@ -3,8 +3,11 @@
 //! Two stages: responses before a backend is selected, and filters of the selected backend. A stage without filters is `None`, so a rule without filters costs one branch per
 //! stage.
 
+use std::sync::Arc;
+
 use xds::model::{self, Filters, HttpRule};
 
+use super::answer::Respond;
 use super::cors::Cors;
 use super::headers::HeaderEdits;
 use super::mirror::Mirror;
@@ -12,7 +15,7 @@ use super::redirect::Redirect;
 use super::rewrite::Rewrite;
 
 /// The compiled filters of a rule.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct RulePolicy {
     /// Responses of the rule itself.
     pub responses: Option<Box<RuleResponses>>,
@@ -21,13 +24,15 @@ pub struct RulePolicy {
 }
 
 /// What applies to responses before a backend is selected: preflights are answered by `cors`, others by
-/// `redirect`, and errors of the gateway are edited.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// `redirect` or `respond`, and errors of the gateway are edited.
+#[derive(Debug, Clone, Default)]
 pub struct RuleResponses {
     /// Responds to preflights, and adds its headers to every other local response.
     pub cors: Option<Cors>,
     /// Answers every request with a redirect.
     pub redirect: Option<Redirect>,
+    /// Answers requests that its exception does not let through; not of an overriding policy.
+    pub respond: Option<Arc<Respond>>,
     /// Edits of response headers.
     pub response_headers: HeaderEdits,
 }
@@ -76,6 +81,7 @@ impl RuleResponses {
         let responses = Self {
             cors: rule.cors.as_ref().map(Cors::compile),
             redirect: rule.redirect.as_ref().map(Redirect::compile),
+            respond: None,
             response_headers: HeaderEdits::compose_without(&edits, owned_by(rule.cors.as_ref())),
         };
         (responses.may_respond() || !responses.response_headers.is_empty()).then_some(responses)
@@ -84,7 +90,7 @@ impl RuleResponses {
     /// Whether a request may be answered here.
     #[must_use]
     pub fn may_respond(&self) -> bool {
-        self.cors.is_some() || self.redirect.is_some()
+        self.cors.is_some() || self.redirect.is_some() || self.respond.is_some()
     }
 }
 

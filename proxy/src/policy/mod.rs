@@ -16,6 +16,7 @@
     )
 )]
 
+pub mod answer;
 pub mod authorization;
 pub mod client_networks;
 pub mod compiled;

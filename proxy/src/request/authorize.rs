@@ -5,17 +5,7 @@ use crate::exchange::{Exchange, Matched};
 use crate::failure::{Failure, FailureKind};
 
 impl<'a> Exchange<'a> {
-    /// Refuses the request if a policy of the rule restricts access in a way that cannot be enforced. A
-    /// preflight reaches no backend, and lets a browser read the refusal.
-    pub(super) fn refuse_by_invalid_policy(&self, matched: &Matched<'a>) -> Result<(), Failure> {
-        let policy = matched.rule.refused_by();
-        match policy.filter(|_| !self.is_preflight(matched)) {
-            Some(policy) => Err(self.refused_by(policy)),
-            None => Ok(()),
-        }
-    }
-
-    /// The refusal by an invalid policy.
+    /// The refusal by an invalid policy, which restricts access in a way that cannot be enforced.
     pub(super) fn refused_by(&self, policy: &str) -> Failure {
         if let Some(trace) = &self.record.trace {
             trace.invalid_policy(policy);

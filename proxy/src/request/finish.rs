@@ -74,6 +74,9 @@ impl Exchange<'_> {
             lines.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
             lines.extend_from_slice(b"\r\n");
         }
+        if let Some(answer) = self.answer {
+            return ended(self.send_policy_answer(answer).await);
+        }
         if let Some(denial) = self.take_denial() {
             return ended(self.deny(&denial).await);
         }
@@ -81,20 +84,33 @@ impl Exchange<'_> {
             self.write_grpc_failure(kind.grpc_status(), kind);
         }
         let status = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY);
+        if let Some(page) = self.page_of(status) {
+            return ended(self.send_page(status, kind, page).await);
+        }
         // gRPC errors go into the trailers of a trailers-only response.
         let (status, text) = if self.record.is_grpc {
             (StatusCode::OK, b"".as_slice())
         } else {
             (status, kind.text().as_bytes())
         };
-        ended(match kind.connection_action() {
+        ended(self.respond_to(kind, status, text).await)
+    }
+
+    /// Sends the response to a failure of this kind, with the response lines written so far.
+    pub(super) async fn respond_to(
+        &mut self,
+        kind: FailureKind,
+        status: StatusCode,
+        body: &[u8],
+    ) -> Result<ConnectionOutcome, Failure> {
+        match kind.connection_action() {
             // The bytes that follow cannot be trusted, so they are not read.
             ConnectionAction::Close => {
                 self.edit_response_lines();
-                self.send_answer(status, text, Persist::Close).await
+                self.send_answer(status, body, Persist::Close).await
             }
-            ConnectionAction::Keep | ConnectionAction::Reset => self.respond(status, text).await,
-        })
+            ConnectionAction::Keep | ConnectionAction::Reset => self.respond(status, body).await,
+        }
     }
 
     /// Adds the lines of a CORS filter, without which browsers cannot read a response that the gateway

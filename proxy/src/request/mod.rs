@@ -3,6 +3,7 @@
 mod authenticate;
 mod authorize;
 mod body;
+mod error_page;
 mod external_auth;
 mod finish;
 mod head_policies;
@@ -13,6 +14,7 @@ mod mirror;
 mod networks;
 mod pick;
 mod prepare;
+mod respond;
 mod route;
 #[cfg(feature = "test-hooks")]
 mod test_hooks;
@@ -111,7 +113,11 @@ async fn serve<'a>(
         .authorize_by_listener_servers(listener?, host, target)
         .await?;
     let matched = exchange.select_rule(listener, host, target)?;
-    exchange.refuse_by_invalid_policy(&matched)?;
+    if let Some(extras) = matched.rule.extras.as_deref()
+        && let Some(outcome) = exchange.meet_extras(extras, &matched, host).await?
+    {
+        return Ok(outcome);
+    }
     exchange.check_networks(&matched)?;
     exchange.limit_rate(&matched, host, Moment::Early)?;
     exchange.authenticate(&matched).await?;

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use admin_types::trace::{Message, PolicyOutcome, Severity};
 
 use super::Tracer;
-use crate::config::{Rule, RuleBackend, Sessions};
+use crate::config::{Rule, RuleBackend, RuleExtras, Sessions};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::Limits;
+use crate::policy::answer::{Decision, PageSource, Respond};
 use crate::policy::authorization::Verdict;
 use crate::policy::client_networks::{ClientNetworks, Outside};
 use crate::policy::compiled::BackendPolicy;
@@ -41,6 +42,9 @@ impl Tracer {
                 .any(|it| !it.external_auth().is_empty())
         };
         let has_external_auth = !rule.external_auth.is_empty() || backend_has_auth();
+        let enforces_answers = |it: &RuleExtras| !it.enforced_answers.is_empty();
+        let has_answer = rule.extras.as_deref().is_some_and(enforces_answers)
+            || responses.is_some_and(|it| it.respond.is_some());
         let first = [
             (LIMITS, has_limits(rule)),
             (NETWORKS, !rule.networks.is_empty()),
@@ -48,6 +52,8 @@ impl Tracer {
             (AUTHORIZATION, !rule.authorization.is_empty()),
             (RATE_LIMIT, rule.rate_limits.is_some()),
             (EXTERNAL_AUTH, has_external_auth),
+            (RESPOND, has_answer),
+            (ERROR_PAGES, rule.error_pages().is_some()),
             ("cors", cors || filters().any(|it| it.cors.is_some())),
             (
                 "redirect",
@@ -195,6 +201,56 @@ impl Tracer {
         self.emit(severity, message);
     }
 
+    /// What a policy with an answer decided, and why the exception cannot be evaluated if so.
+    #[cold]
+    pub(crate) fn respond(&self, answer: &Respond, decision: Decision, why: Option<&str>) {
+        let (policy, status) = (answer.policy(), answer.status().as_u16());
+        let (outcome, detail) = match decision {
+            Decision::Answered if answer.has_exception() => (
+                PolicyOutcome::Applied,
+                format!("{policy} answers with {status}: the request is no exception"),
+            ),
+            Decision::Answered => (
+                PolicyOutcome::Applied,
+                format!("{policy} answers with {status}"),
+            ),
+            Decision::NotEvaluated => (
+                PolicyOutcome::Applied,
+                format!(
+                    "{policy} answers with {status}: its exception cannot be evaluated: {}",
+                    why.unwrap_or_default()
+                ),
+            ),
+            Decision::Excepted => (
+                PolicyOutcome::Skipped,
+                format!("{policy}: the request is an exception, and goes on"),
+            ),
+        };
+        self.take_unreported(RESPOND);
+        let message = Message::Policy {
+            kind: RESPOND.to_owned(),
+            outcome,
+            detail,
+        };
+        self.emit(Severity::Info, message);
+    }
+
+    /// That a page took the place of the content of an error.
+    #[cold]
+    pub(crate) fn error_page(&self, policy: &str, status: u16, source: PageSource) {
+        self.take_unreported(ERROR_PAGES);
+        let whose = match source {
+            PageSource::Gateway => "the gateway's",
+            PageSource::Backend => "the backend's",
+        };
+        let message = Message::Policy {
+            kind: ERROR_PAGES.to_owned(),
+            outcome: PolicyOutcome::Applied,
+            detail: format!("{policy} has a page for {whose} {status}"),
+        };
+        self.emit(Severity::Info, message);
+    }
+
     /// Whether an authorization server allows the request.
     #[cold]
     pub(crate) fn external_auth(
@@ -268,6 +324,9 @@ impl Tracer {
         let unreported = self.unreported.borrow().clone();
         for kind in unreported {
             let did = match kind {
+                ERROR_PAGES => {
+                    PolicyEffect::Skipped("the response has no status that a page is for")
+                }
                 _ if self.attempts == 0 => PolicyEffect::Skipped("the request reached no backend"),
                 REQUEST_TIMEOUT if ran_out => PolicyEffect::Applied("expired"),
                 REQUEST_TIMEOUT => PolicyEffect::Applied("did not expire"),
@@ -314,6 +373,8 @@ const JWT: &str = "jwt";
 const AUTHORIZATION: &str = "authorization";
 const EXTERNAL_AUTH: &str = "externalAuth";
 const RATE_LIMIT: &str = "rateLimit";
+const RESPOND: &str = "respond";
+const ERROR_PAGES: &str = "errorPages";
 const REQUEST_TIMEOUT: &str = "requestTimeout";
 const BACKEND_TIMEOUT: &str = "backendRequestTimeout";
 const RETRY: &str = "retry";

@@ -127,6 +127,28 @@ on_both_drivers! {
         assert_eq!(origin.requests()[0].value("X-User"), Some("alice"));
     }
 
+    /// Short, and in several pieces.
+    fn an_answer_of_a_policy_allocates_nothing(driver) {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        for length in [100, 200_000] {
+            let body = "a".repeat(length);
+            let builder = gateway(driver)
+                .rule("{}")
+                .document(&format!(
+                    "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: pages}}\ndata: {{page: {body}}}"
+                ))
+                .policy(
+                    "respond: {status: 200, contentType: text/html, headers: [{name: X-Via, value: gw}], \
+                     bodyFrom: {name: pages, key: page}}",
+                );
+            let gateway = InProcess::run(driver, &builder, 1);
+            for request in [GET, POST] {
+                let counts = count(&gateway, request);
+                assert_eq!(counts, Counts::default(), "in {COUNTED} times {length} bytes for `{request}`");
+            }
+        }
+    }
+
     fn the_allocator_counts(driver) {
         let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let origin = origin().replies(ok("hello"));

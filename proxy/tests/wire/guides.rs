@@ -73,6 +73,7 @@ impl Guide {
         // Only one of the guides has a Gateway of its own.
         let listener = format!("port: {}, protocol: HTTP", ports[1]);
         let yaml = yaml.replace("port: 8080, protocol: HTTP", &listener);
+        let yaml = yaml.replace("port: 8081, protocol: HTTP", &listener);
         Self { ports, yaml }
     }
 
@@ -121,6 +122,9 @@ const LIMIT: &str = "## Limit each client";
 const OFFICE: &str = "### Keep a path to the office network";
 const OVERRIDES: &str = "## Rules that routes cannot remove";
 const SIGN_IN: &str = "### Settle sign-in at the Gateway";
+const ANSWERS: &str = "## Answers of the gateway";
+const PAGES: &str = "## Pages for errors";
+const MAINTENANCE: &str = "### Maintenance for all but the office";
 const CONNECTIONS: &str = "### Connections per client and per endpoint";
 
 /// Requests that pass until one is refused, which is returned, with the most that could have passed meanwhile.
@@ -318,6 +322,65 @@ on_both_drivers! {
         gateway.waits_for_applied(3);
         check(&gateway, &of_others);
         check(&gateway, &[("GET", &*employee, 200), ("POST", &*employee, 200)]);
+    }
+
+    fn answers_of_the_gateway(driver) {
+        let origin = origin();
+        let gateway = Guide::of(&[ANSWERS], &origin).start(driver);
+        let mut client = gateway.client();
+        let robots = asks(&mut client, "GET", (SHOP.0, "/robots.txt"), &[]);
+        assert_eq!((robots.status(), &*robots.text()), (200, "User-agent: *\nDisallow: /api/\n"));
+        assert_eq!(robots.value("content-type"), Some("text/plain; charset=utf-8"));
+        let gone = asks(&mut client, "POST", ("SHOP.example.com:80", "/api/v1/carts"), &[]);
+        assert_eq!(gone.status(), 410, "{gone}");
+        assert_eq!(gone.value("link"), Some("</api/v2>; rel=successor-version"));
+        let problem: serde_json::Value = serde_json::from_str(&gone.text()).expect("JSON");
+        assert_eq!(problem["title"], "Use /api/v2 of shop.example.com");
+        assert_eq!(problem["status"], 410);
+        assert_eq!(problem["instance"].as_str().map(str::len), Some(36));
+        assert_eq!(asks(&mut client, "GET", SHOP, &[]).status(), 200);
+        assert_eq!(origin.requests().len(), 1);
+    }
+
+    fn maintenance_for_all_but_the_office(driver) {
+        let origin = origin();
+        let tickets = ("tickets.example.com", "/");
+        let guide = Guide::of(&[MAINTENANCE], &origin);
+        let trust = replaced(&examples(ADDRESSES), "10.0.0.0/8", "127.0.0.0/8");
+        let trust = replaced(&trust, "name: edge", "name: tickets");
+        let guide = Guide { yaml: guide.yaml + &trust, ..guide };
+        let gateway = guide.start(driver);
+        let mut visitor = client(gateway.address_of(1));
+        let page = asks(&mut visitor, "GET", tickets, &from("198.51.100.1"));
+        assert_eq!(page.status(), 503, "{page}");
+        assert_eq!(page.value("retry-after"), Some("300"));
+        assert_eq!(page.value("content-type"), Some("text/html; charset=utf-8"));
+        assert!(page.text().contains("<h1>tickets.example.com is being updated</h1>"), "{page}");
+        assert_eq!(asks(&mut visitor, "GET", tickets, &from("203.0.113.9")).status(), 200);
+        assert_eq!(origin.requests().len(), 1);
+        waits_for_sum(&gateway, "gateway_respond_results_total", &["result=\"answered\""], 1.0);
+        waits_for_sum(&gateway, "gateway_respond_results_total", &["result=\"excepted\""], 1.0);
+        // It is over.
+        let policy = guide.yaml.find("---\napiVersion: gateway-system.io/v1alpha1\nkind: TrafficPolicy\nmetadata: {name: maintenance}");
+        gateway.rewrite(&guide.yaml[..policy.expect("the policy")]);
+        gateway.waits_for_applied(2);
+        assert_eq!(asks(&mut visitor, "GET", tickets, &from("198.51.100.1")).status(), 200);
+    }
+
+    fn pages_for_errors(driver) {
+        let origin = origin();
+        let gateway = Guide::of(&[PAGES], &origin).start(driver);
+        let mut client = gateway.client();
+        let html = asks(&mut client, "GET", ("other.example.com", "/"), &["Accept: text/html".to_owned()]);
+        assert_eq!(html.status(), 404, "{html}");
+        assert!(html.text().contains("<p>other.example.com could not answer."), "{html}");
+        let json = asks(&mut client, "GET", ("other.example.com", "/"), &["Accept: application/json".to_owned()]);
+        let json: serde_json::Value = serde_json::from_str(&json.text()).expect("JSON");
+        assert_eq!(json["status"], 404);
+        assert_eq!(json["id"].as_str().map(str::len), Some(36));
+        origin.now_replies(crate::support::status(503));
+        let busy = asks(&mut client, "GET", SHOP, &[]);
+        assert_eq!((busy.status(), &*busy.text()), (503, "Please try again later"));
     }
 
     fn connections_per_client(driver) {

@@ -45,7 +45,7 @@ fn header_edit(at: &FieldPath<'_>, message: proto::HeaderEdit) -> Option<HeaderE
     })
 }
 
-fn header_field(
+pub(super) fn header_field(
     at: &FieldPath<'_>,
     message: proto::HeaderField,
 ) -> Option<(HeaderName, HeaderValue)> {

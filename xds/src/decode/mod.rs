@@ -20,6 +20,7 @@
     )
 )]
 
+mod answer;
 mod authorization;
 mod endpoint;
 mod field_path;

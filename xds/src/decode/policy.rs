@@ -1,9 +1,11 @@
 //! Policies and their targets.
 
+use std::mem;
 use std::num::NonZeroU64;
 
 use prost::Message as _;
 
+use super::answer::{error_pages, respond_policy};
 use super::authorization::authorization;
 use super::field_path::{FieldPath, Findings};
 use super::jwt::{jwt_policy, source};
@@ -26,9 +28,20 @@ use crate::model::{
 use crate::proto::{self, policy_target, trust};
 
 pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Policy> {
-    let message = without_substitutes(message);
+    let mut message = without_substitutes(message);
     let key = at.parsed("key", &message.key, PolicyKey::parse);
-    let target = at.required("target", message.target, target);
+    let target = at.required("target", message.target.take(), target);
+    let has_features = features(at, mem::take(&mut message.features));
+    let spec = spec(at, message);
+    has_features?;
+    Some(Policy {
+        key: key?,
+        target: target?,
+        spec: spec?,
+    })
+}
+
+fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
     let access_log = at.optional("access_log", message.access_log, access_log);
     let limits = at.optional("limits", message.limits, limits);
     let trust = at.optional("trust", message.trust, trust);
@@ -48,14 +61,15 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
     let authorization = at.optional("authorization", message.authorization, authorization);
     let networks = at.optional("networks", message.networks, network_policy);
     let rate_limit = at.optional("rate_limit", message.rate_limit, rate_limit);
+    let respond = at.optional("respond", message.respond, respond_policy);
+    let error_pages = at.optional("error_pages", message.error_pages, error_pages);
     let hidden = at.list("hidden", message.hidden, source);
-    let has_features = features(at, message.features);
     let client_certificate = at.optional(
         "client_certificate",
         message.client_certificate,
         certificate,
     );
-    let spec = PolicySpec {
+    Some(PolicySpec {
         access_log: access_log?,
         limits: limits?.unwrap_or_default(),
         trust: trust?,
@@ -72,17 +86,13 @@ pub(super) fn policy(at: &FieldPath<'_>, message: proto::Policy) -> Option<Polic
         authorization: authorization?,
         networks: networks?,
         rate_limit: rate_limit?,
+        respond: respond?,
+        error_pages: error_pages?,
         client_certificate: client_certificate?,
         precedence: precedence(message.overrides),
         is_invalid: message.invalid,
         closes_connections: message.invalid_for_connections,
         hidden: hidden?,
-    };
-    has_features?;
-    Some(Policy {
-        key: key?,
-        target: target?,
-        spec,
     })
 }
 
@@ -98,6 +108,7 @@ fn without_substitutes(mut message: proto::Policy) -> proto::Policy {
             authorization: None,
             networks: None,
             rate_limit: None,
+            respond: None,
             ..message
         };
     }
@@ -137,7 +148,8 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
         || message.jwt.is_some()
         || message.authorization.is_some()
         || message.networks.is_some()
-        || message.rate_limit.is_some();
+        || message.rate_limit.is_some()
+        || message.respond.is_some();
     if is_known && !is_restricting {
         return None;
     }
@@ -178,6 +190,7 @@ pub(super) fn restrictions(bytes: &[u8]) -> Restrictions {
             message.networks.is_some() || message.invalid_for_connections,
         ),
         (Restrictions::RATE_LIMIT, message.rate_limit.is_some()),
+        (Restrictions::RESPOND, message.respond.is_some()),
         (Restrictions::BOUNDS, bounds_limits),
         (Restrictions::ALL_REQUESTS, message.invalid),
     ])

@@ -4,6 +4,7 @@
 //! numbers (but the listeners of a rule before what it does), lists in the order of the model, and no maps. So a hash of the bytes is a version on
 //! which all replicas of a controller agree ([`crate::delta::Version`]).
 
+mod answer;
 mod authorization;
 mod endpoint;
 mod filter;

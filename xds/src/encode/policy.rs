@@ -50,6 +50,8 @@ impl From<&Policy> for proto::Policy {
                 .as_ref()
                 .filter(|_| spec.rate_limit.is_some())
                 .map(Into::into),
+            respond: spec.respond.as_ref().map(Into::into),
+            error_pages: spec.error_pages.as_ref().map(Into::into),
             features: needs.names(),
         }
     }

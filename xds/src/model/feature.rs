@@ -54,6 +54,8 @@ features! {
     ClockSkew "clock-skew";
     /// Policies that take precedence over those of nearer targets.
     Precedence "precedence";
+    /// Answers of the gateway in the place of backends.
+    Respond "respond";
 }
 
 /// How long proxies without [`Feature::ClockSkew`] accept tokens after their expiry.
@@ -169,6 +171,8 @@ impl PolicySpec {
             authorization,
             networks,
             rate_limit,
+            respond,
+            error_pages: _,
             client_certificate: _,
             precedence,
             is_invalid,
@@ -189,6 +193,7 @@ impl PolicySpec {
             (Feature::Networks, networks.is_some() || *closes_connections),
             (Feature::RateLimit, rate_limit.is_some()),
             (Feature::Precedence, is_enforced),
+            (Feature::Respond, respond.is_some()),
         ])
         .with(of_jwt)
         .with(of_authorization.unwrap_or_default())

@@ -108,6 +108,14 @@ pub(super) fn per_million<S: Serializer>(
     serializer.serialize_f64(f64::from(*millionths) / 1e6)
 }
 
+/// The value of a header field, as text.
+pub(super) fn lossy_value<S: Serializer>(
+    value: &HeaderValue,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&String::from_utf8_lossy(value.as_bytes()))
+}
+
 /// Header fields, with the values of secret ones masked.
 pub(super) fn header_lines<S: Serializer>(
     lines: &[(HeaderName, HeaderValue)],

@@ -3,6 +3,7 @@
 //! A value of a model type is correct by construction: its constructors reject what the data plane
 //! could not apply, so later stages do not check again.
 
+mod answer;
 mod attachment;
 mod authorization;
 mod backend;
@@ -33,6 +34,10 @@ mod session;
 mod tls;
 mod workload;
 
+pub use answer::{
+    AnswerContent, AnswerStatus, Body, Content, ErrorPage, ErrorSource, InvalidAnswerStatus,
+    InvalidStatusRange, RespondPolicy, StatusRange,
+};
 pub use attachment::{Attachment, Attachments};
 pub use authorization::{AuthorizationPolicy, AuthorizationRule};
 pub use backend::{

@@ -9,8 +9,9 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use super::{
-    AuthorizationPolicy, BackendKey, Certificate, HealthPath, JwtPolicy, JwtSource, Limits,
-    ListenerKey, NetworkPolicy, ObjectName, PolicyKey, RateLimitPolicy, ServiceKey, json, jwt,
+    AuthorizationPolicy, BackendKey, Certificate, ErrorPage, HealthPath, JwtPolicy, JwtSource,
+    Limits, ListenerKey, NetworkPolicy, ObjectName, PolicyKey, RateLimitPolicy, RespondPolicy,
+    ServiceKey, json, jwt,
 };
 
 /// The settings of one policy object for one target. Conflicts are already resolved: of two
@@ -125,6 +126,12 @@ pub struct PolicySpec {
     /// How many requests pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<RateLimitPolicy>,
+    /// The answer of the gateway itself, in the place of backends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub respond: Option<RespondPolicy>,
+    /// Pages in the place of the contents of errors; the first one that is for an error applies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_pages: Option<Vec<ErrorPage>>,
     /// The client certificate of a Gateway for backends that request one (`spec.tls.backend`), or for
     /// one backend. Two Gateways share connections to a backend only if it is the same.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,7 +188,8 @@ pub enum Precedence {
     #[default]
     Defaults,
     /// This one: nearer targets can only tighten what it sets. `authorization`, `networks` and `rate_limit`
-    /// hold in addition to theirs, limits are bounds, and everything else replaces theirs.
+    /// hold in addition to theirs, so does `respond` for requests that it excepts, limits are bounds, and everything
+    /// else replaces theirs.
     Overrides,
 }
 

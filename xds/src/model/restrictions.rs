@@ -19,6 +19,8 @@ impl Restrictions {
     pub const BOUNDS: Self = Self(1 << 4);
     /// All requests, because the policy is invalid. That is more than all ways together.
     pub const ALL_REQUESTS: Self = Self(1 << 5);
+    /// By an answer in the place of backends.
+    pub const RESPOND: Self = Self(1 << 6);
 
     /// Those of the rows that apply.
     #[must_use]
@@ -58,6 +60,7 @@ impl PolicySpec {
                 self.networks.is_some() || self.closes_connections,
             ),
             (Restrictions::RATE_LIMIT, self.rate_limit.is_some()),
+            (Restrictions::RESPOND, self.respond.is_some()),
             (Restrictions::BOUNDS, self.bounds_limits()),
             (Restrictions::ALL_REQUESTS, self.is_invalid),
         ])

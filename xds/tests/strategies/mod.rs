@@ -2,6 +2,7 @@
 //! model's constructors where there are some. The large ones are boxed: their values and shrinking
 //! state would not fit on the stack of a test's thread.
 
+mod answer;
 mod authorization;
 mod endpoint;
 mod filter;

@@ -8,10 +8,11 @@ use proptest::{collection::vec, option};
 use xds::model::{
     AccessLog, AccessLogFilter, AuthorizationPolicy, Ejection, EscapedSlash, HealthPath, JwtPolicy,
     Limits, LogFormat, NetworkList, NetworkPolicy, PathOptions, Policy, PolicyKey, PolicySpec,
-    PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode, RateLimitPolicy, RetryBudget,
-    RetryConstraint, RetryRate, Timeout, Trust,
+    PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode, RateLimitPolicy, RespondPolicy,
+    RetryBudget, RetryConstraint, RetryRate, Timeout, Trust,
 };
 
+use super::answer::{error_page, respond};
 use super::authorization::authorization;
 use super::jwt::{jwt_policy, source};
 use super::rate_limit::rate_limit;
@@ -64,8 +65,9 @@ prop_compose! {
         ),
         retry_constraint in option::of(retry_constraint()),
         ejection in option::of(ejection()),
-        ((jwt, authorization, networks, rate_limit), is_invalid) in restrictions(),
-        (closes_connections, overrides) in any::<(bool, bool)>(),
+        ((jwt, authorization, networks, rate_limit, respond), is_invalid) in restrictions(),
+        ((closes_connections, overrides), error_pages) in
+            (any::<(bool, bool)>(), option::of(vec(error_page(), 1..3)).boxed()),
         hidden in vec(source(), 0..3),
         client_certificate in option::of(certificate()),
     ) -> PolicySpec {
@@ -83,6 +85,8 @@ prop_compose! {
             authorization,
             networks,
             rate_limit,
+            respond,
+            error_pages,
             client_certificate,
             precedence: if overrides { Precedence::Overrides } else { Precedence::Defaults },
             is_invalid,
@@ -97,6 +101,7 @@ type Restrictions = (
     Option<AuthorizationPolicy>,
     Option<NetworkPolicy>,
     Option<RateLimitPolicy>,
+    Option<RespondPolicy>,
 );
 
 /// An invalid policy has no restrictions. Boxed: unoptimised, the values of all strategies together do not fit
@@ -107,10 +112,11 @@ fn restrictions() -> impl Strategy<Value = (Restrictions, bool)> {
         option::of(authorization()).boxed(),
         option::of(network_policy()).boxed(),
         option::of(rate_limit()).boxed(),
+        option::of(respond()).boxed(),
     );
     prop_oneof![
         all.prop_map(|all| (all, false)),
-        Just(((None, None, None, None), true)),
+        Just(((None, None, None, None, None), true)),
     ]
 }
 

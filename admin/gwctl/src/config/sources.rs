@@ -182,6 +182,10 @@ fn in_effect<'a>(
         let all = enforced.into_iter().map(with("overrides"));
         return all.chain(nearest.map(with("in addition"))).collect();
     }
+    if field == "respond" {
+        let all = enforced.into_iter().map(with("overrides"));
+        return all.chain(nearest.map(with("where excepted"))).collect();
+    }
     enforced
         .into_iter()
         .take(1)

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xds::encode;
-use xds::model::{BackendKey, NetworkPolicy, ObjectName, PolicyTarget, Resource, ServiceKey};
+use xds::model::{
+    BackendKey, NetworkPolicy, ObjectName, PolicySpec, PolicyTarget, Resource, ServiceKey,
+};
 
 use super::fair_share::sum;
 use super::rooms::{Holder, HolderCosts, HolderKind, RoomCost};
@@ -38,6 +40,7 @@ impl Unit for CostUnit {
             HolderKind::TrafficPolicy => of_policy(reader, name, cost_at_target),
             HolderKind::Networks => of_policy(reader, name, networks_at_target),
             HolderKind::RateTables => of_policy(reader, name, rate_tables_at_target),
+            HolderKind::Answers => of_policy(reader, name, answers_at_target),
             HolderKind::Backend => of_backend(reader, name),
             HolderKind::XBackend => of_x_backend(reader, name),
             HolderKind::Pool => of_pool(reader, name),
@@ -61,9 +64,10 @@ impl Unit for CostUnit {
     fn is_alive(&self, state: &State) -> bool {
         let (store, name) = (&state.objects.store, &self.0.name);
         match self.0.kind {
-            HolderKind::TrafficPolicy | HolderKind::Networks | HolderKind::RateTables => {
-                store.traffic_policies.contains_key(name)
-            }
+            HolderKind::TrafficPolicy
+            | HolderKind::Networks
+            | HolderKind::RateTables
+            | HolderKind::Answers => store.traffic_policies.contains_key(name),
             HolderKind::Backend => store.backends.contains_key(name),
             HolderKind::XBackend => store.x_backends.contains_key(name),
             HolderKind::Pool => store.inference_pools.contains_key(name),
@@ -119,7 +123,7 @@ fn of_policy(reader: &UnitReader<'_>, name: &ObjectName, cost: AtTarget) -> Opti
     })
 }
 
-/// What a policy takes at a target and others, without its networks.
+/// What a policy takes at a target and others, without its networks and bodies.
 #[expect(
     clippy::unnecessary_wraps,
     reason = "as that of networks, which not all policies have"
@@ -133,7 +137,8 @@ fn cost_at_target(
     let all = bytes(&claimed.at(name, target).into());
     let networks = claimed.spec.networks.as_ref();
     let networks = networks.map_or(0, NetworkPolicy::encoded_bytes) as u64;
-    let own = [1, all.saturating_sub(networks)];
+    let [_, bodies] = bodies(&claimed.spec);
+    let own = [1, all.saturating_sub(networks).saturating_sub(bodies)];
     Some(sum(before.unwrap_or_default(), own))
 }
 
@@ -165,6 +170,26 @@ fn rate_tables_at_target(
     let rules = claimed.spec.rate_limit.as_ref()?.rules.iter();
     let tables = rules.map(|rule| [1, rule.table_bytes()]);
     Some(tables.fold(before.unwrap_or_default(), sum))
+}
+
+/// The bodies of answers: over xDS, each target has its own.
+fn answers_at_target(
+    _: &ObjectName,
+    _: &PolicyTarget,
+    claimed: &ClaimedPolicy,
+    before: Option<RoomCost>,
+) -> Option<RoomCost> {
+    let own = bodies(&claimed.spec);
+    (own != [0, 0]).then(|| sum(before.unwrap_or_default(), own))
+}
+
+/// The number of the bodies of a policy's answers and pages, and their bytes.
+fn bodies(spec: &PolicySpec) -> RoomCost {
+    let answer = spec.respond.iter().map(|it| it.content.bytes());
+    let pages = spec.error_pages.iter().flatten();
+    let pages = pages.flat_map(|page| &page.bodies).map(|it| it.body.len());
+    let bodies = answer.chain(pages).filter(|bytes| *bytes > 0);
+    bodies.map(|bytes| [1, bytes as u64]).fold([0, 0], sum)
 }
 
 /// What a policy has at each of its targets.

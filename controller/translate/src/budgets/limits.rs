@@ -32,6 +32,8 @@ impl Limits {
             Budget::GatewayNetworkBytes,
             Budget::GatewayRateRules,
             Budget::GatewayRateTables,
+            Budget::GatewayAnswers,
+            Budget::GatewayAnswerBytes,
             Budget::GatewayClosingPolicies,
             Budget::GatewayBackends,
             Budget::GatewayBackendBytes,

@@ -172,8 +172,8 @@ budgets! {
         unit: Unit::Count,
         default: 16_384,
         cap: 16_384,
-        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks` or `rateLimit` \
-                    refuse every request of their targets (503)",
+        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks`, `rateLimit` or \
+                    `respond` refuse every request of their targets (503)",
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "a policy for each of 5 000 routes, three times over; each is a resource of its own at every proxy",
@@ -185,8 +185,8 @@ budgets! {
         unit: Unit::Bytes,
         default: 32 * MIB,
         cap: 32 * MIB,
-        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks` or `rateLimit` \
-                    refuse every request of their targets (503)",
+        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks`, `rateLimit` or \
+                    `respond` refuse every request of their targets (503)",
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "half of what routes have; a policy takes some 300 bytes, and 2 KiB with keys of its own",
@@ -252,6 +252,33 @@ budgets! {
         raised_by: "nobody",
         why: "128 rules of 65 536 keys, or two of 4 194 304; with the 1024 keys of those without room, a proxy has \
               at most 128 MiB of keys, which it uses as they come",
+    };
+    /// Bodies of answers of a Gateway.
+    GatewayAnswers = Definition {
+        name: "gateway_answers",
+        counts: "bodies of `respond` and `errorPages` at a Gateway, each for each target of its policy",
+        unit: Unit::Count,
+        default: 16_384,
+        cap: 16_384,
+        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks`, `rateLimit` or \
+                    `respond` refuse every request of their targets (503)",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "one for each policy that a Gateway may have",
+    };
+    /// Bytes of the bodies of answers of a Gateway.
+    GatewayAnswerBytes = Definition {
+        name: "gateway_answer_bytes",
+        counts: "bytes of these bodies",
+        unit: Unit::Bytes,
+        default: 16 * MIB,
+        cap: 16 * MIB,
+        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks`, `rateLimit` or \
+                    `respond` refuse every request of their targets (503)",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "64 of the largest bodies, or 1 KiB for each of 16 384; all shards of a proxy share one, and a proxy has \
+              all of them twice while they change",
     };
     /// Backends of a Gateway.
     GatewayBackends = Definition {
@@ -349,8 +376,8 @@ budgets! {
         unit: Unit::Bytes,
         default: 5 * MIB / 4,
         cap: 5 * MIB / 4,
-        condition: "its previous version serves, but a TrafficPolicy with `jwt`, `authorization`, `networks` or \
-                    `rateLimit` refuses every request of its target (503); object `Accepted=False`",
+        condition: "its previous version serves, but a TrafficPolicy with `jwt`, `authorization`, `networks`, \
+                    `rateLimit` or `respond` refuses every request of its target (503); object `Accepted=False`",
         reason: Some(Reason::UnsupportedValue),
         raised_by: "nobody",
         why: "about the limit of an object in etcd, and 64 Ki networks of single IPv6 addresses; a response carries \

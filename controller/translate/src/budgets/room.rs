@@ -78,9 +78,10 @@ impl Unit for RoomUnit {
 fn emitting(holder: &Holder) -> AnyUnit {
     let name = holder.name.clone();
     match holder.kind {
-        HolderKind::TrafficPolicy | HolderKind::Networks | HolderKind::RateTables => {
-            EffectUnit(name).into()
-        }
+        HolderKind::TrafficPolicy
+        | HolderKind::Networks
+        | HolderKind::RateTables
+        | HolderKind::Answers => EffectUnit(name).into(),
         HolderKind::Backend => BackendUseUnit(name).into(),
         HolderKind::XBackend => XBackendUnit(name).into(),
         HolderKind::Pool => PoolUnit(name).into(),

@@ -24,6 +24,8 @@ pub(crate) enum HolderKind {
     Networks,
     /// The rules of the rate limits of a TrafficPolicy, and their keys.
     RateTables,
+    /// The bodies of answers of a TrafficPolicy.
+    Answers,
     Backend,
     XBackend,
     Pool,
@@ -39,6 +41,8 @@ pub(crate) enum Room {
     Networks,
     /// Rules of rate limits, and their keys.
     RateTables,
+    /// Bodies of answers.
+    Answers,
     /// Backends, XBackends and InferencePools.
     Backends,
     /// Services with their endpoints.
@@ -52,6 +56,7 @@ impl HolderKind {
             Self::TrafficPolicy => Room::Policies,
             Self::Networks => Room::Networks,
             Self::RateTables => Room::RateTables,
+            Self::Answers => Room::Answers,
             Self::Backend | Self::XBackend | Self::Pool => Room::Backends,
             Self::Service => Room::Services,
         }
@@ -65,6 +70,7 @@ impl Room {
             Self::Policies => [Budget::GatewayPolicies, Budget::GatewayPolicyBytes],
             Self::Networks => [Budget::GatewayNetworks, Budget::GatewayNetworkBytes],
             Self::RateTables => [Budget::GatewayRateRules, Budget::GatewayRateTables],
+            Self::Answers => [Budget::GatewayAnswers, Budget::GatewayAnswerBytes],
             Self::Backends => [Budget::GatewayBackends, Budget::GatewayBackendBytes],
             Self::Services => [Budget::GatewayEndpoints, Budget::GatewayEndpointBytes],
         }
@@ -78,7 +84,9 @@ impl Room {
     fn parts(self) -> &'static [[bool; 2]] {
         match self {
             Self::RateTables => &[[true, false], [false, true]],
-            Self::Policies | Self::Networks | Self::Backends | Self::Services => &[[true, true]],
+            Self::Policies | Self::Networks | Self::Answers | Self::Backends | Self::Services => {
+                &[[true, true]]
+            }
         }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Admission {
     pub(crate) read_json: fn(&str) -> Option<Object>,
     pub(crate) fail_closed: fn(&ObjectName, &Value) -> Option<Object>,
     pub(crate) may_restrict_access: fn(&[&str]) -> bool,
+    /// Fields of `spec` that are left out if they have a mistake.
+    pub(crate) dispensable: &'static [&'static str],
 }
 
 impl Admission {
@@ -32,6 +34,7 @@ impl Admission {
             read_json: typed::read_json::<T>,
             fail_closed: |name, written| T::fail_closed(name, written).map(Into::into),
             may_restrict_access: T::may_restrict_access,
+            dispensable: T::DISPENSABLE,
         }
     }
 

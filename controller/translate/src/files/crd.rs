@@ -137,9 +137,11 @@ mod tests {
         };
         let files = [
             "backend.yaml",
+            "error_pages.yaml",
             "jwt.yaml",
             "precedence.yaml",
             "rate_limit.yaml",
+            "respond.yaml",
             "traffic_policy.yaml",
         ];
         let findings = files.map(case).concat();

@@ -121,6 +121,7 @@ fn read_supported(
         drop_all_nulls(&mut value);
     }
     remarks.extend(metadata(&value));
+    let without = without_dispensable(kind, &value);
     let (object, found) = (kind.read)(value);
     remarks.extend(found);
     for remark in &mut remarks {
@@ -131,12 +132,53 @@ fn read_supported(
         .iter()
         .any(|remark| remark.severity == Severity::Error);
     let object = object.filter(|_| !refused);
+    let instead = match &object {
+        Some(_) => None,
+        None => { without.and_then(|it| leave_out(kind, it, &mut remarks)) }.or(fail_closed),
+    };
     Outcome::Read {
         id,
-        fail_closed: fail_closed.filter(|_| object.is_none()),
+        fail_closed: instead,
         object,
         remarks,
     }
+}
+
+/// The object without its dispensable fields, if it has any.
+fn without_dispensable(kind: &Admission, value: &Value) -> Option<Value> {
+    let spec = value.get("spec")?.as_object()?;
+    if !kind.dispensable.iter().any(|name| spec.contains_key(*name)) {
+        return None;
+    }
+    let mut value = value.clone();
+    let spec = value.get_mut("spec")?.as_object_mut()?;
+    spec.retain(|name, _| !kind.dispensable.contains(&name.as_str()));
+    Some(value)
+}
+
+/// What takes effect in the place of an object without a previous version, all of whose mistakes are in
+/// dispensable fields: the object without these.
+fn leave_out(kind: &Admission, without: Value, remarks: &mut [Remark]) -> Option<Object> {
+    let is_in = |path: &FieldPath, name: &&&str| {
+        let of_field = FieldPath::default().field("spec").field(name);
+        path.steps().starts_with(of_field.steps())
+    };
+    let errors = || remarks.iter().filter(|it| it.severity == Severity::Error);
+    let is_left_out = |it: &Remark| kind.dispensable.iter().any(|name| is_in(&it.path, &name));
+    if !errors().all(is_left_out) {
+        return None;
+    }
+    let (object, others) = (kind.read)(without);
+    let is_refused = others.iter().any(|it| it.severity == Severity::Error);
+    let object = object.filter(|_| !is_refused)?;
+    for error in remarks
+        .iter_mut()
+        .filter(|it| it.severity == Severity::Error)
+    {
+        error.text +=
+            "; without a previous version the field is left out, and the rest is in effect";
+    }
+    Some(object)
 }
 
 /// Drops findings about missing fields of a mapping with an unknown field that has to be corrected:

@@ -12,6 +12,7 @@ use super::path::FieldPath;
 use crate::objects::admission;
 use crate::objects::object_ref::ObjectRef;
 use crate::objects::store::Object;
+use crate::policy::api::PolicyStanding;
 
 /// All findings. Files in `lost` had objects that were removed.
 pub(crate) fn findings(
@@ -95,6 +96,12 @@ fn unread(files: &FileSet) -> Vec<Finding> {
 fn fail_closed_finding(reference: &ObjectRef, objects: &Objects) -> Option<Finding> {
     let versions = objects.get(reference)?;
     let location = versions.in_force()?;
+    let in_force = versions.object_in_force()?;
+    if matches!(in_force, Object::TrafficPolicy(policy) if policy.standing == PolicyStanding::Admitted)
+    {
+        // What is left of it refuses nothing; its errors say what is left out.
+        return None;
+    }
     // The location is that of the last valid version, if there is one.
     let previous = if location.object().is_some() {
         "its previous version restricts access less"
@@ -104,7 +111,7 @@ fn fail_closed_finding(reference: &ObjectRef, objects: &Objects) -> Option<Findi
     Some(Finding {
         severity: Severity::Warning,
         reason: Reason::RefusesAll,
-        text: refuses(versions.object_in_force()?, previous),
+        text: refuses(in_force, previous),
         ..at(location, reference)
     })
 }

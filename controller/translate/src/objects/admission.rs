@@ -25,6 +25,9 @@ pub(crate) trait Admissible:
     const UNREAD: &'static [&'static str] = &[];
     /// Fields of its API that are relevant but not supported.
     const UNSUPPORTED: &'static [&'static str] = &[];
+    /// Fields of `spec` without which the object does no harm: one with a mistake is left out, and the rest is
+    /// admitted.
+    const DISPENSABLE: &'static [&'static str] = &[];
 
     /// The schema, for our own kinds.
     fn schema() -> Option<&'static Schema> {

@@ -202,12 +202,16 @@ impl EffectUnit {
         overridden.collect()
     }
 
-    /// The Gateways that have no room for the policy, its networks or the number of its rules of rate limits.
+    /// The Gateways that have no room for the policy, its networks, its answers or the number of its rules of rate
+    /// limits.
     fn full(&self, reader: &UnitReader<'_>, gateways: &Gateways) -> FullGateways {
         let of = |kind| reader.full_gateways(kind, &self.0, gateways);
         let rate_rules = of(HolderKind::RateTables).of(Budget::GatewayRateRules);
         let policy = of(HolderKind::TrafficPolicy);
-        policy.and(of(HolderKind::Networks)).and(rate_rules)
+        let parts = [HolderKind::Networks, HolderKind::Answers].map(of);
+        parts
+            .into_iter()
+            .fold(policy.and(rate_rules), FullGateways::and)
     }
 
     /// The Gateways that have no room for the keys of its rate limits.
@@ -312,6 +316,7 @@ fn beside_connections(
         ("jwt", spec.jwt.is_some()),
         ("authorization", spec.authorization.is_some()),
         ("rateLimit", spec.rate_limit.is_some()),
+        ("respond", spec.respond.is_some()),
     ];
     let fields = fields.into_iter().filter(|(_, is_set)| *is_set);
     let fields: Vec<&str> = fields.map(|(name, _)| name).collect();

@@ -86,8 +86,8 @@ impl FieldScope {
     }
 }
 
-/// The fields whose loss would allow requests.
-pub(crate) const RESTRICTIONS: [&str; 4] = [JWT, AUTHORIZATION, NETWORKS, RATE_LIMIT];
+/// The fields whose loss would allow requests, or let them through to backends.
+pub(crate) const RESTRICTIONS: [&str; 5] = [JWT, AUTHORIZATION, NETWORKS, RATE_LIMIT, RESPOND];
 
 /// Whether none of the settings is left.
 pub(crate) fn is_without_effect(spec: &PolicySpec) -> bool {
@@ -98,6 +98,7 @@ const JWT: &str = "jwt";
 const AUTHORIZATION: &str = "authorization";
 const NETWORKS: &str = "networks";
 const RATE_LIMIT: &str = "rateLimit";
+const RESPOND: &str = "respond";
 /// The first name of trust.
 const TRUST: &str = "trustedHops";
 
@@ -128,6 +129,8 @@ macro_rules! fields {
             field!(AUTHORIZATION, Request, authorization, |_, _| false),
             field!(NETWORKS, Client, networks, |_, _| false),
             field!(RATE_LIMIT, Request, rate_limit, |_, _| false),
+            field!(RESPOND, Request, respond),
+            field!("errorPages", Request, error_pages),
             field!(TRUST, Socket, trust),
             field!("proxyProtocol", Socket, proxy_protocol),
             field!("pathOptions", Socket, path_options),

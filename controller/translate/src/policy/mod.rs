@@ -2,6 +2,7 @@
 //! to their authors.
 
 pub(crate) mod ancestors;
+pub(crate) mod answer;
 #[expect(
     missing_docs,
     reason = "most fields are documented by the references of Kubernetes and Gateway API"
@@ -18,8 +19,10 @@ pub(crate) mod backend_traffic_effect;
 pub(crate) mod backend_traffic_status;
 pub(crate) mod backend_traffic_target;
 pub(crate) mod backend_traffic_unit;
+pub(crate) mod bodies;
 pub(crate) mod checks;
 pub(crate) mod effect;
+pub(crate) mod error_pages;
 pub mod expression;
 pub(crate) mod fields;
 pub(crate) mod jwks;

@@ -135,6 +135,10 @@ pub(crate) fn apply_to_target(
         inapplicable.push((field.path(spec), does_not_apply(field, &target, owner)));
         (field.clear)(&mut left);
     }
+    if let Some(problem) = no_failure_of_calls(&target, spec) {
+        is_unenforceable = true;
+        inapplicable.push(("spec.respond.status".to_owned(), problem));
+    }
     if left.precedence == Precedence::Overrides && !may_override(&target) {
         left.precedence = Precedence::Defaults;
         let message = "only policies of Gateways, listeners and ListenerSets override others: leave it out, or \
@@ -160,6 +164,22 @@ pub(crate) fn apply_to_target(
         refusal,
         inapplicable,
     }
+}
+
+/// Why calls of a GRPCRoute cannot be answered as a policy says: with a status that is no failure. A client would
+/// wait for the messages of its call.
+fn no_failure_of_calls(target: &PolicyTarget, spec: &PolicySpec) -> Option<String> {
+    let (PolicyTarget::Route { kind, .. } | PolicyTarget::Rule { kind, .. }) = target else {
+        return None;
+    };
+    let status = spec.respond.as_ref()?.status.code();
+    let is_success = kind == ObjectKind::GrpcRoute.name() && status.as_u16() < 400;
+    is_success.then(|| {
+        format!(
+            "{} is no failure, and calls of a GRPCRoute can only be answered with one: use 400 to 599",
+            status.as_u16()
+        )
+    })
 }
 
 /// Assigns each field to the first policy that sets it, and removes it from the others. A refusal of
@@ -209,6 +229,7 @@ fn has_restrictions(specs: &[&PolicySpec], wanted: Restrictions, closes_connecti
         authorization: is_closed || any(|spec| spec.authorization.is_some()),
         networks,
         rate_limit: is_closed || any(|spec| spec.rate_limit.is_some()),
+        respond: is_closed || any(|spec| spec.respond.is_some()),
         bounds: is_closed || any(PolicySpec::bounds_limits),
         overrides: wanted.overrides,
     });

@@ -15,9 +15,11 @@ use super::api::{
     PathOptionsSpec, PolicyStanding, PrecedenceSpec, ProxyProtocolSpec, RejectedPolicy,
     TrafficPolicy, TrafficPolicySpec,
 };
+use super::bodies::{Bodies, ReadBodies};
+use super::fields::is_without_effect;
 use super::networks::ReadLists;
 use super::precedence::REFUSED_UNTIL_THEN;
-use super::{api, authorization, jwt, networks, rate_limit};
+use super::{answer, api, authorization, error_pages, jwt, networks, rate_limit};
 use crate::backend::referrer::{Referrer, TrafficKind};
 use crate::objects::reader::Reader;
 use crate::route::rule::duration;
@@ -33,21 +35,28 @@ pub(crate) struct LoweredPolicy {
     pub(crate) refusal: Option<Problem>,
     /// Numbers that are larger than the maximum, which takes effect in their place.
     pub(crate) reduced: Vec<Problem>,
-    /// Values that have no effect, beside which all others have theirs.
+    /// What is left out because it is invalid, while all else stays.
     pub(crate) left_out: Vec<Problem>,
     /// Unresolved references, of its JWT settings and to lists.
     pub(crate) refs: Vec<Problem>,
-    /// The lists that it has read.
-    pub(crate) lists: ReadLists,
+    /// What it has read.
+    pub(crate) read: ReadEntries,
 }
 
-/// Lowers the policy `name`, which has read the lists `before`. Access restrictions take effect even if the
+/// What a policy has read of ConfigMaps: it stays in effect where they become unusable.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct ReadEntries {
+    lists: ReadLists,
+    bodies: ReadBodies,
+}
+
+/// Lowers the policy `name`, which has read `before`. Access restrictions take effect even if the
 /// policy is rejected; one that is invalid refuses every request.
 pub(crate) fn lower(
     reader: &Reader<'_>,
     name: &ObjectName,
     object: &TrafficPolicy,
-    before: Option<&ReadLists>,
+    before: Option<&ReadEntries>,
 ) -> LoweredPolicy {
     let hidden = match &object.standing {
         PolicyStanding::Rejected(rejected) => return without_version(rejected),
@@ -55,64 +64,147 @@ pub(crate) fn lower(
         PolicyStanding::Kept(later) => token_sources(later),
     };
     let (spec, precedence) = (&object.spec, precedence(&object.spec));
-    let from = Referrer::of::<TrafficPolicy>(&name.namespace, TrafficKind::Requests);
     let (mut lowered, mut refusal) = match all_but_restrictions(spec) {
         Ok(others) => (others, None),
         Err(problem) => (PolicySpec::default(), Some(problem)),
     };
     // Its limits are bounds, and would be lost.
     let has_bounds = precedence == Precedence::Overrides && spec.limits.is_some();
-    let mut invalid = refusal.take_if(|_| has_bounds).map(refused_until_then);
+    let invalid = refusal.take_if(|_| has_bounds).map(refused_until_then);
     let reduced = reduce(&mut lowered.limits);
     lowered.hidden = hidden;
     lowered.precedence = precedence;
-    let (mut refs, mut lists) = (Vec::new(), ReadLists::new());
-    if let Some(jwt) = &spec.jwt {
-        let jwt = jwt::lower(reader, from, jwt);
-        invalid = invalid.or_else(|| unenforceable("spec.jwt", jwt.problems));
-        refs.extend(
-            jwt.refs
-                .into_iter()
-                .map(|problem| problem.under("spec.jwt")),
-        );
-        lowered.jwt = Some(jwt.policy);
-    }
-    if let Some(authorization) = &spec.authorization {
-        let (policy, problems) = authorization::lower(authorization);
-        invalid = invalid.or_else(|| unenforceable("spec.authorization", problems));
-        lowered.authorization = Some(policy);
-    }
-    if let Some(spec) = &spec.networks {
-        let lowered_networks = networks::lower(reader, &name.namespace, spec, before);
-        invalid = invalid.or_else(|| unenforceable("spec.networks", lowered_networks.problems));
-        let unread = lowered_networks.refs.into_iter();
-        refs.extend(unread.map(|problem| problem.under("spec.networks")));
-        lists = lowered_networks.lists;
-        lowered.networks = Some(lowered_networks.policy);
-    }
-    if let Some(rate_limit) = &spec.rate_limit {
-        let (policy, problems) = rate_limit::lower(rate_limit);
-        invalid = invalid.or_else(|| unenforceable("spec.rateLimit", problems));
-        lowered.rate_limit = Some(policy);
-    }
-    if let Some(invalid) = invalid {
+    let mut findings = Findings {
+        invalid,
+        ..Findings::default()
+    };
+    restrict(
+        reader,
+        &name.namespace,
+        spec,
+        before,
+        (&mut lowered, &mut findings),
+    );
+    if let Some(invalid) = findings.invalid {
         lowered = PolicySpec {
             precedence,
             ..refusing(object, lowered.hidden)
         };
         refusal = Some(invalid);
     }
+    if is_without_effect(&lowered) && refusal.is_none() {
+        refusal = all_left_out(&std::mem::take(&mut findings.left_out));
+    }
     LoweredPolicy {
         spec: lowered,
         refusal,
         reduced,
-        left_out: health_path(spec).err().into_iter().collect(),
-        refs,
-        lists,
+        left_out: health_path(spec)
+            .err()
+            .into_iter()
+            .chain(findings.left_out)
+            .collect(),
+        refs: findings.refs,
+        read: findings.read,
     }
 }
 
-fn precedence(spec: &TrafficPolicySpec) -> Precedence {
+/// What is found while the restrictions of a policy are lowered.
+#[derive(Default)]
+struct Findings {
+    /// Why it cannot be enforced.
+    invalid: Option<Problem>,
+    left_out: Vec<Problem>,
+    refs: Vec<Problem>,
+    read: ReadEntries,
+}
+
+impl Findings {
+    /// Adds the problems of a field.
+    fn refuse(&mut self, field: &str, problems: Vec<Problem>) {
+        if self.invalid.is_none() {
+            self.invalid = unenforceable(field, problems);
+        }
+    }
+
+    /// Adds references of a field that do not resolve.
+    fn unresolved(&mut self, field: &str, refs: Vec<Problem>) {
+        self.refs
+            .extend(refs.into_iter().map(|problem| problem.under(field)));
+    }
+}
+
+/// Lowers what restricts access, and what the gateway answers.
+fn restrict(
+    reader: &Reader<'_>,
+    namespace: &str,
+    spec: &TrafficPolicySpec,
+    before: Option<&ReadEntries>,
+    (lowered, findings): (&mut PolicySpec, &mut Findings),
+) {
+    let from = Referrer::of::<TrafficPolicy>(namespace, TrafficKind::Requests);
+    if let Some(jwt) = &spec.jwt {
+        let jwt = jwt::lower(reader, from, jwt);
+        findings.refuse("spec.jwt", jwt.problems);
+        findings.unresolved("spec.jwt", jwt.refs);
+        lowered.jwt = Some(jwt.policy);
+    }
+    if let Some(authorization) = &spec.authorization {
+        let (policy, problems) = authorization::lower(authorization);
+        findings.refuse("spec.authorization", problems);
+        lowered.authorization = Some(policy);
+    }
+    if let Some(networks) = &spec.networks {
+        let lists = before.map(|before| &before.lists);
+        let networks = networks::lower(reader, namespace, networks, lists);
+        findings.refuse("spec.networks", networks.problems);
+        findings.unresolved("spec.networks", networks.refs);
+        findings.read.lists = networks.lists;
+        lowered.networks = Some(networks.policy);
+    }
+    if let Some(rate_limit) = &spec.rate_limit {
+        let (policy, problems) = rate_limit::lower(rate_limit);
+        findings.refuse("spec.rateLimit", problems);
+        lowered.rate_limit = Some(policy);
+    }
+    let known = before.map(|before| &before.bodies);
+    let mut bodies = Bodies::new(reader, namespace, known);
+    if let Some(respond) = &spec.respond {
+        let (policy, problems) = answer::lower(respond, lowered.precedence, &mut bodies);
+        findings.refuse("spec.respond", problems);
+        findings.unresolved("spec.respond", std::mem::take(&mut bodies.refs));
+        lowered.respond = Some(policy);
+    }
+    if let Some(pages) = &spec.error_pages {
+        let (pages, problems) = error_pages::lower(pages, &mut bodies);
+        let of_pages = |problem: Problem| Problem {
+            field: format!("spec.errorPages{}", problem.field),
+            ..problem
+        };
+        findings.left_out.extend(problems.into_iter().map(of_pages));
+        findings
+            .refs
+            .extend(std::mem::take(&mut bodies.refs).into_iter().map(of_pages));
+        lowered.error_pages = pages;
+    }
+    findings.read.bodies = bodies.read;
+}
+
+/// Why nothing of a policy is left.
+fn all_left_out(problems: &[Problem]) -> Option<Problem> {
+    let first = problems.first()?;
+    let message = match problems {
+        [only] => only.message.clone(),
+        all => problem::join(all.iter()),
+    };
+    Some(Problem {
+        message,
+        ..first.clone()
+    })
+}
+
+/// Which of two policies wins.
+pub(crate) fn precedence(spec: &TrafficPolicySpec) -> Precedence {
     match spec.precedence.unwrap_or_default() {
         PrecedenceSpec::Defaults => Precedence::Defaults,
         PrecedenceSpec::Overrides => Precedence::Overrides,
@@ -164,7 +256,7 @@ fn without_version(rejected: &RejectedPolicy) -> LoweredPolicy {
         reduced: Vec::new(),
         left_out: Vec::new(),
         refs: Vec::new(),
-        lists: ReadLists::new(),
+        read: ReadEntries::default(),
     }
 }
 

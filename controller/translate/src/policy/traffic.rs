@@ -6,15 +6,14 @@ use std::sync::Arc;
 use xds::model::{ObjectName, PolicySpec, PolicyTarget};
 
 use super::api::{
-    NetworksSpec, PolicyStanding, PolicyTargetReference, RejectedPolicy, Restrictions,
+    NetworksSpec, PolicyStanding, PolicyTargetReference, RejectedPolicy, RespondSpec, Restrictions,
     TrafficPolicy, TrafficPolicySpec,
 };
-use super::networks::ReadLists;
 use super::precedence::{
     ClaimRank, PRESUMED_UNTIL_THEN, Phase, REFUSED_UNTIL_THEN, TargetedPolicy, apply_to_target,
     is_of_connections, refusing_at,
 };
-use super::settings::{LoweredPolicy, lower};
+use super::settings::{LoweredPolicy, ReadEntries, lower};
 use super::traffic_targets::{Refused, TargetError, all_in, find, refused};
 #[cfg(any(test, feature = "test-hooks"))]
 use crate::engine::defects::panic_if_wanted;
@@ -32,8 +31,8 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) has_jwt: bool,
     /// Whether it refers to other objects, or may.
     pub(crate) has_refs: bool,
-    /// The lists that it has read.
-    lists: ReadLists,
+    /// What it has read of ConfigMaps.
+    read: ReadEntries,
     /// References that do not resolve.
     pub(crate) refs: Vec<Problem>,
     /// One for each reference to a target of this controller.
@@ -121,7 +120,7 @@ impl PolicyUnit {
     fn resolve(&self, reader: &UnitReader<'_>, object: &TrafficPolicy) -> ResolvedPolicy {
         let name = &self.0;
         let before = reader.tables.get(self);
-        let before = before.map(|before| &before.lists);
+        let before = before.map(|before| &before.read);
         let lowered = lower(reader, name, object, before);
         let restricts = object.restrictions();
         let namespace = &name.namespace;
@@ -158,7 +157,7 @@ impl PolicyUnit {
             generation: object.metadata.generation(),
             has_jwt: object.spec.jwt.is_some(),
             has_refs: has_refs(&object.spec),
-            lists: lowered.lists,
+            read: lowered.read,
             refs: lowered.refs,
             targets,
             restricts,
@@ -204,16 +203,20 @@ fn resolve(
     let reduced = reduced.filter(|it| targeted.has(&it.field)).cloned();
     let reduced: Vec<_> = reduced.collect();
     targeted.inapplicable.extend(reduced);
-    targeted
-        .inapplicable
-        .extend(lowered.left_out.iter().cloned());
+    if targeted.refusal.is_none() {
+        targeted.inapplicable.extend_from_slice(&lowered.left_out);
+    }
     Some(Ok(targeted))
 }
 
 /// Whether a policy refers to other objects, or may.
 fn has_refs(spec: &TrafficPolicySpec) -> bool {
     let has_lists = |spec: &NetworksSpec| spec.lists().next().is_some();
-    spec.jwt.is_some() || spec.networks.as_ref().is_some_and(has_lists)
+    let has_entries = |spec: &RespondSpec| spec.entries().next().is_some();
+    spec.jwt.is_some()
+        || spec.networks.as_ref().is_some_and(has_lists)
+        || spec.respond.as_ref().is_some_and(has_entries)
+        || { spec.error_pages.iter().flatten() }.any(|page| page.entries().next().is_some())
 }
 
 /// Targets that are named as a whole and by a part that does not exist refuse every request too.

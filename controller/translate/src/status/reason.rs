@@ -29,6 +29,8 @@ pub enum Reason {
     HostnameConflict,
     IncompatibleFilters,
     Invalid,
+    /// Not in Gateway API: a body that a policy refers to cannot be read.
+    InvalidBodyRef,
     InvalidCACertificateKind,
     InvalidCACertificateRef,
     InvalidCertificateRef,

@@ -1,5 +1,6 @@
 //! Policies, backends, Services and certificates beyond what a Gateway has room for.
 
+mod answers;
 mod backends;
 mod certificates;
 mod closed_hosts;

@@ -63,7 +63,7 @@ fn texts(policy: &NetworkPolicy) -> Vec<String> {
 }
 
 /// The message about references, if one does not resolve.
-fn unresolved(delta: &Delta) -> Option<String> {
+pub(super) fn unresolved(delta: &Delta) -> Option<String> {
     let status = delta.statuses.iter().find_map(|(object, status)| {
         (object.kind == ObjectKind::TrafficPolicy)
             .then_some(status.as_ref())
@@ -76,7 +76,7 @@ fn unresolved(delta: &Delta) -> Option<String> {
     resolved.is_problem().then(|| resolved.message.to_string())
 }
 
-fn then(translator: &mut Translator, event: Event) -> Delta {
+pub(super) fn then(translator: &mut Translator, event: Event) -> Delta {
     translator.apply(vec![event], jiff::Timestamp::UNIX_EPOCH)
 }
 

@@ -1,7 +1,8 @@
 //! What overriding policies enforce at a target: nearer ones can only tighten it.
 //!
 //! Of two overriding policies, that of the wider target wins, except for what is evaluated in addition
-//! (authorization, networks, rate limits) and for limits, of which the tighter one holds.
+//! (authorization, networks, rate limits), for answers, of which the next one is for the requests that the wider one
+//! excepts, and for limits, of which the tighter one holds.
 
 use std::time::Duration;
 
@@ -24,6 +25,10 @@ pub(super) struct Enforced<'a> {
     pub(super) networks: Vec<&'a Policy>,
     /// Each counts a request.
     pub(super) rate_limits: Vec<(&'a Policy, PolicyView)>,
+    /// Each may answer a request, the widest first.
+    pub(super) responds: Vec<&'a Policy>,
+    /// With pages for errors.
+    pub(super) error_pages: Option<&'a Policy>,
 }
 
 impl<'a> Enforced<'a> {
@@ -51,6 +56,10 @@ impl<'a> Enforced<'a> {
         let rate_limit = policy_with(|spec| spec.rate_limit.is_some());
         self.rate_limits
             .extend(rate_limit.map(|policy| (policy, view)));
+        self.responds
+            .extend(policy_with(|spec| spec.respond.is_some()));
+        let error_pages = policy_with(|spec| spec.error_pages.is_some());
+        self.error_pages = self.error_pages.or(error_pages);
     }
 
     /// Whether it is the same, of the same policies.
@@ -62,6 +71,8 @@ impl<'a> Enforced<'a> {
             authorization,
             networks,
             rate_limits,
+            responds,
+            error_pages,
         } = self;
         let same_views = |one: &[(&Policy, PolicyView)], other: &[(&Policy, PolicyView)]| {
             let is_same = |((one, seen), (other, sees)): (&(&Policy, _), &(&Policy, _))| {
@@ -69,13 +80,20 @@ impl<'a> Enforced<'a> {
             };
             one.len() == other.len() && one.iter().zip(other).all(is_same)
         };
+        let same = |one: &[&Policy], other: &[&Policy]| {
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .zip(other)
+                    .all(|(one, other)| std::ptr::eq(*one, *other))
+        };
         let tokens = |jwt: &Option<JwtInForce<'_>>| jwt.map(|it| std::ptr::from_ref(it.policy));
         tokens(jwt) == tokens(&other.jwt)
             && same_views(authorization, &other.authorization)
             && same_views(rate_limits, &other.rate_limits)
-            && networks.len() == other.networks.len()
-            && { networks.iter().zip(&other.networks) }
-                .all(|(one, other)| std::ptr::eq(*one, *other))
+            && same(networks, &other.networks)
+            && same(responds, &other.responds)
+            && error_pages.map(std::ptr::from_ref) == other.error_pages.map(std::ptr::from_ref)
             && *bounds == other.bounds
             && *access_log == other.access_log
     }

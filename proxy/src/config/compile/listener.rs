@@ -8,6 +8,7 @@ use xds::model::{
 };
 
 use super::CompileOptions;
+use super::answer::Answers;
 use super::head::HeadCompiler;
 use super::ids::{Ids, Slots};
 use super::policy::{Policies, RequestSettings};
@@ -226,6 +227,7 @@ pub(super) struct ListenerCompiler<'c> {
     pub(super) ids: &'c mut Ids,
     pub(super) tls: &'c mut TlsCompiler,
     pub(super) options: &'c CompileOptions,
+    pub(super) answers: &'c mut Answers,
     pub(super) head: HeadCompiler<'c>,
 }
 
@@ -265,6 +267,8 @@ impl ListenerCompiler<'_> {
             },
             head_policies: self.head.compile(&settings.enforced),
             access_log: settings.access_log_in_force().clone(),
+            error_pages: { settings.error_pages_in_force() }
+                .and_then(|policy| self.answers.pages_of(policy)),
         };
         let before = unit.compiled.as_ref().map(|it| &it.settings);
         let own = match before.filter(|before| ***before == own) {

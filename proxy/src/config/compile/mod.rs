@@ -5,6 +5,7 @@
 //! attached to their bind and routes to their listener, policies are merged into their targets, and
 //! services with their workloads become clusters.
 
+mod answer;
 mod authorization;
 mod bind;
 mod cluster;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use xds::fast_hash::FastHashMap;
 use xds::model::{self, BindKey, Change, HostAddress, Hosts, Model, Resource};
 
+use self::answer::Answers;
 use self::authorization::Authorizations;
 use self::bind::{BindCompiler, CompiledBind};
 use self::cluster::{ClusterCompiler, CompiledCluster};
@@ -85,6 +87,7 @@ pub struct Compiler {
     authorization: Authorizations,
     networks: SharedNetworks,
     rate_limits: RateLimiters,
+    answers: Answers,
     settings: LastSettings,
     ejection: Last<model::Ejection>,
     tls: TlsCompiler,
@@ -180,6 +183,7 @@ impl Compiler {
         self.authorization.begin();
         self.networks.begin();
         self.rate_limits.begin();
+        self.answers.begin();
         let mut dirty = std::mem::take(&mut self.dirty);
         let shows_other = dirty.certificates && self.targets.show(&self.model, &self.policies);
         let is_other = self.options.as_ref() != Some(options);
@@ -276,6 +280,7 @@ impl Compiler {
             authorization: &mut self.authorization,
             networks: &mut self.networks,
             rate_limits: &mut self.rate_limits,
+            answers: &mut self.answers,
             last: &mut self.settings,
             tls: &mut self.tls,
             clusters,
@@ -330,6 +335,7 @@ impl Compiler {
                 ids: &mut self.ids,
                 tls: &mut self.tls,
                 options,
+                answers: &mut self.answers,
                 head: HeadCompiler {
                     networks: &mut self.networks,
                     rate_limits: &mut self.rate_limits,

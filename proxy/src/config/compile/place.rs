@@ -7,6 +7,7 @@ use std::sync::Arc;
 use xds::fast_hash::FastHashMap;
 use xds::model::{self, Attachment, ListenerKey, Model, Route, RouteKey, RouteRule};
 
+use super::answer::Answers;
 use super::authorization::Authorizations;
 use super::dirty::{Affected, Dirty, DirtyRule};
 use super::ids::{Ids, PlacedKey};
@@ -37,6 +38,7 @@ pub(super) struct RulePlacer<'c> {
     pub(super) authorization: &'c mut Authorizations,
     pub(super) networks: &'c mut SharedNetworks,
     pub(super) rate_limits: &'c mut RateLimiters,
+    pub(super) answers: &'c mut Answers,
     pub(super) last: &'c mut LastSettings,
     pub(super) tls: &'c mut TlsCompiler,
     /// The clusters to compile.
@@ -156,6 +158,7 @@ impl<'c> RulePlacer<'c> {
             authorization: self.authorization,
             networks: self.networks,
             rate_limits: self.rate_limits,
+            answers: self.answers,
             shards: self.options.shards,
             last: self.last,
         };

@@ -276,6 +276,10 @@ pub(super) struct RequestSettings<'a> {
     pub(super) networks: Option<&'a Policy>,
     /// The policy that limits rates.
     pub(super) rate_limit: Option<&'a Policy>,
+    /// The policy that answers in the place of backends.
+    pub(super) respond: Option<&'a Policy>,
+    /// The policy with pages for errors.
+    pub(super) error_pages: Option<&'a Policy>,
     /// What nearer targets cannot replace.
     pub(super) enforced: Enforced<'a>,
     /// The policy of the widest target whose restrictions cannot be enforced.
@@ -296,6 +300,8 @@ impl<'a> RequestSettings<'a> {
             authorization,
             networks,
             rate_limit,
+            respond,
+            error_pages,
             enforced,
             invalid,
             invalid_for_connections,
@@ -307,6 +313,8 @@ impl<'a> RequestSettings<'a> {
             && place(*authorization) == place(other.authorization)
             && place(*networks) == place(other.networks)
             && place(*rate_limit) == place(other.rate_limit)
+            && place(*respond) == place(other.respond)
+            && place(*error_pages) == place(other.error_pages)
             && enforced.is_same(&other.enforced)
             && *invalid == other.invalid
             && *invalid_for_connections == other.invalid_for_connections
@@ -323,6 +331,8 @@ impl<'a> RequestSettings<'a> {
             authorization: None,
             networks: None,
             rate_limit: None,
+            respond: None,
+            error_pages: None,
             enforced: Enforced::default(),
             invalid: None,
             invalid_for_connections: None,
@@ -345,6 +355,10 @@ impl<'a> RequestSettings<'a> {
         self.networks = networks.or(self.networks);
         let rate_limit = policy_with(|spec| spec.rate_limit.is_some());
         self.rate_limit = rate_limit.or(self.rate_limit);
+        let respond = policy_with(|spec| spec.respond.is_some());
+        self.respond = respond.or(self.respond);
+        let error_pages = policy_with(|spec| spec.error_pages.is_some());
+        self.error_pages = error_pages.or(self.error_pages);
         self.enforced.add(nearer);
         // Not for a nearer target to lift.
         self.invalid = self.invalid.or(nearer.invalid());
@@ -362,6 +376,11 @@ impl<'a> RequestSettings<'a> {
     /// The access log: that of the widest overriding policy, or else of the nearest target.
     pub(super) fn access_log_in_force(&self) -> &AccessLog {
         self.enforced.access_log.unwrap_or(&self.access_log)
+    }
+
+    /// The policy with pages for errors: the widest overriding one, or else that of the nearest target.
+    pub(super) fn error_pages_in_force(&self) -> Option<&'a Policy> {
+        self.enforced.error_pages.or(self.error_pages)
     }
 
     /// The JWT policy: that of the widest overriding policy, whatever the credentials of nearer targets are,

@@ -8,6 +8,7 @@ use xds::model::{
     Transport,
 };
 
+use super::answer::Answers;
 use super::authorization::Authorizations;
 use super::ids::{Ids, PlacedKey};
 use super::jwt::Authenticators;
@@ -17,8 +18,8 @@ use super::policy::{Layer, Policies, RequestSettings, parts};
 use super::rate_limit::RateLimiters;
 use super::targets::{ClusterUsers, Targets};
 use crate::config::{
-    BackendExtras, ClusterIndex, Draw, ExternalAuth, InvalidPolicies, L4Rule, Rule,
-    RuleAuthorization, RuleBackend, RuleJwt, RuleTimeouts, Sessions,
+    BackendExtras, ClusterIndex, Draw, ExternalAuth, L4Rule, Rule, RuleAuthorization, RuleBackend,
+    RuleExtras, RuleJwt, RuleTimeouts, Sessions,
 };
 use crate::limits::Limits;
 use crate::names::KeyPrefix;
@@ -113,6 +114,7 @@ pub(super) struct RuleCompiler<'c> {
     pub(super) authorization: &'c mut Authorizations,
     pub(super) networks: &'c mut SharedNetworks,
     pub(super) rate_limits: &'c mut RateLimiters,
+    pub(super) answers: &'c mut Answers,
     pub(super) shards: NonZeroU32,
     pub(super) last: &'c mut LastSettings,
 }
@@ -121,15 +123,21 @@ impl<'c> RuleCompiler<'c> {
     pub(super) fn http_rule(&mut self, route: &Route, rule: &HttpRule) -> Rule {
         let settings = self.settings;
         let RulePolicy {
-            responses,
+            mut responses,
             backends,
         } = RulePolicy::compile(rule);
+        let own_answer = self.answers.all_of(settings.respond).into_iter().next();
+        let answer_reads_claims = own_answer.as_ref().is_some_and(|it| it.reads_claims());
+        if let Some(respond) = own_answer {
+            responses.get_or_insert_default().respond = Some(respond);
+        }
         let policies = backends.into_iter().zip(&rule.backends);
         let weights: Vec<u32> = rule.backends.iter().map(|backend| backend.weight).collect();
         let authorization = self.authorization_of(settings);
         let rate_limits = self.rate_limits.all_of(settings, self.shards);
-        let reads_claims =
-            !authorization.is_empty() || rate_limits.iter().any(|(limit, _)| limit.reads_claims());
+        let reads_claims = !authorization.is_empty()
+            || answer_reads_claims
+            || rate_limits.iter().any(|(limit, _)| limit.reads_claims());
         let claims_use = if reads_claims {
             ClaimsUse::Rules
         } else {
@@ -154,7 +162,7 @@ impl<'c> RuleCompiler<'c> {
             rate_limits: rate_limits.map(Box::new),
             authorization,
             networks: self.own_networks(settings),
-            invalid_policies: invalid_policies(settings),
+            extras: self.extras(settings),
             external_auth: self.external_auth(&rule.filters.external_auth),
             responses,
             draw: Draw::new(&weights),
@@ -167,6 +175,19 @@ impl<'c> RuleCompiler<'c> {
                 .share(settings.access_log_in_force().clone()),
             limits: self.last.limits.share(limits),
         }
+    }
+
+    /// What few rules have.
+    fn extras(&mut self, settings: &RequestSettings<'_>) -> Option<Box<RuleExtras>> {
+        let enforced = settings.enforced.responds.iter().copied();
+        let extras = RuleExtras {
+            refused_by: settings.invalid.map(policy_name),
+            hides_query: settings.hides_query,
+            enforced_answers: self.answers.all_of(enforced),
+            error_pages: { settings.error_pages_in_force() }
+                .and_then(|policy| self.answers.pages_of(policy)),
+        };
+        (!extras.is_empty()).then(|| Box::new(extras))
     }
 
     /// The networks of a rule that nearer targets may replace.
@@ -261,15 +282,6 @@ impl<'c> RuleCompiler<'c> {
     ) -> Result<ClusterIndex, InvalidBackend> {
         self.targets.find(target, transport, self.gateway)
     }
-}
-
-/// What invalid policies of the rule mean for its requests.
-fn invalid_policies(settings: &RequestSettings<'_>) -> Option<Box<InvalidPolicies>> {
-    let invalid = InvalidPolicies {
-        refused_by: settings.invalid.map(policy_name),
-        hides_query: settings.hides_query,
-    };
-    (invalid != InvalidPolicies::default()).then(|| Box::new(invalid))
 }
 
 /// `kind/namespace/name` of a policy.

@@ -164,6 +164,22 @@ impl LocalResponse<'_> {
 
     /// Appends the whole response to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        self.encode_head(out);
+        out.extend_from_slice(self.content());
+    }
+
+    /// The bytes that follow its head.
+    #[must_use]
+    pub fn content(&self) -> &[u8] {
+        if self.has_body() && self.request_kind != RequestKind::Head {
+            self.body
+        } else {
+            b""
+        }
+    }
+
+    /// Appends its head to `out`.
+    pub fn encode_head(&self, out: &mut Vec<u8>) {
         let reason = self.status.canonical_reason().unwrap_or_default();
         status_line(out, self.status.as_u16(), reason.as_bytes());
         if self.has_body() {
@@ -175,9 +191,6 @@ impl LocalResponse<'_> {
         connection(out, self.client, self.persist);
         out.extend_from_slice(self.append);
         out.extend_from_slice(b"\r\n");
-        if self.has_body() && self.request_kind != RequestKind::Head {
-            out.extend_from_slice(self.body);
-        }
     }
 }
 

@@ -67,6 +67,8 @@ impl Scrape<'_> {
         self.tokens(out);
         self.authorizations(out);
         self.networks(out);
+        self.responds(out);
+        self.error_pages(out);
         self.rate_limits(out);
         self.picks(out);
         self.external_auth(out);

@@ -10,6 +10,7 @@ use super::table::{Table, by_cause, by_reason, durations, ids};
 use crate::observe::external_auth::AuthResult;
 use crate::observe::picks::{PickResult, ReviewFailure};
 use crate::observe::series::Series;
+use crate::policy::answer::{Decision, PageSource};
 use crate::policy::authorization::Forbidden;
 use crate::policy::client_networks::Outside;
 
@@ -181,6 +182,28 @@ impl Scrape<'_> {
         for outside in Outside::ALL {
             let count = self.sum(|shard| shard.networks.outside.of(*outside));
             result("denied", outside.reason(), count);
+        }
+    }
+
+    /// What policies with answers decided.
+    pub(super) fn responds(&self, out: &mut Exposition) {
+        let help = "Requests that a policy with `respond` decided about, by result. `except_not_evaluated`: they \
+            were answered, since its exception cannot be evaluated.";
+        let mut family = out.counter("respond_results", help);
+        for decision in Decision::ALL {
+            let count = self.sum(|shard| shard.responds.of(*decision));
+            family.number(&Labels::none().with("result", decision.reason()), count);
+        }
+    }
+
+    /// Pages in the place of the contents of errors.
+    pub(super) fn error_pages(&self, out: &mut Exposition) {
+        let help =
+            "Errors whose content was replaced by a page of a policy, by the source of the error.";
+        let mut family = out.counter("error_pages", help);
+        for source in PageSource::ALL {
+            let count = self.sum(|shard| shard.error_pages.of(*source));
+            family.number(&Labels::none().with("source", source.reason()), count);
         }
     }
 

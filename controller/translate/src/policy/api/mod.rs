@@ -1,5 +1,6 @@
 //! Policies as they are written.
 
+mod answer;
 mod authorization;
 mod backend_tls;
 mod backend_traffic;
@@ -9,6 +10,7 @@ mod networks;
 mod rate_limit;
 mod traffic;
 
+pub use answer::{ConfigEntryRef, ErrorPageSpec, ErrorSourceSpec, PageBodySpec, RespondSpec};
 pub use authorization::{AuthorizationRuleSpec, AuthorizationSpec};
 pub use backend_tls::{
     BackendTlsPolicy, BackendTlsPolicySpec, BackendTlsValidation, SubjectAltName,

@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 use xds::limits_table;
 use xds::model::limits::{self, LimitKind};
 
-use super::{AuthorizationSpec, JwtFromSpec, JwtSpec, NetworksSpec, RateLimitSpec};
+use super::{
+    AuthorizationSpec, ErrorPageSpec, JwtFromSpec, JwtSpec, NetworksSpec, RateLimitSpec,
+    RespondSpec,
+};
 use crate::objects::api::ObjectMeta;
 
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -60,6 +63,8 @@ pub struct Restrictions {
     pub authorization: bool,
     pub networks: bool,
     pub rate_limit: bool,
+    /// Answers of the gateway, which spare backends.
+    pub respond: bool,
     /// Limits, which those of nearer targets stay within.
     pub bounds: bool,
     /// Whether nearer targets cannot replace them. It is no restriction by itself.
@@ -70,7 +75,12 @@ impl Restrictions {
     /// Whether there is one.
     #[must_use]
     pub fn any(self) -> bool {
-        self.jwt || self.authorization || self.networks || self.rate_limit || self.bounds
+        self.jwt
+            || self.authorization
+            || self.networks
+            || self.rate_limit
+            || self.respond
+            || self.bounds
     }
 
     /// Those that others lack. What nearer targets can replace is not what they cannot.
@@ -83,6 +93,7 @@ impl Restrictions {
             authorization: self.authorization && !others.authorization,
             networks: self.networks && !others.networks,
             rate_limit: self.rate_limit && !others.rate_limit,
+            respond: self.respond && !others.respond,
             bounds: self.bounds && !others.bounds,
             overrides: self.overrides,
         }
@@ -95,6 +106,7 @@ impl Restrictions {
             authorization: self.authorization || others.authorization,
             networks: self.networks || others.networks,
             rate_limit: self.rate_limit || others.rate_limit,
+            respond: self.respond || others.respond,
             bounds: self.bounds || others.bounds,
             overrides: self.overrides || others.overrides,
         }
@@ -112,6 +124,7 @@ impl TrafficPolicy {
                 authorization: self.spec.authorization.is_some(),
                 networks: self.spec.networks.is_some(),
                 rate_limit: self.spec.rate_limit.is_some(),
+                respond: self.spec.respond.is_some(),
                 bounds: self.overrides() && self.spec.limits.is_some(),
                 overrides: self.overrides(),
             },
@@ -155,6 +168,12 @@ pub struct TrafficPolicySpec {
     /// How many requests pass.
     #[serde(default)]
     pub rate_limit: Option<RateLimitSpec>,
+    /// What the gateway answers in the place of backends.
+    #[serde(default)]
+    pub respond: Option<RespondSpec>,
+    /// Pages in the place of the contents of errors.
+    #[serde(default)]
+    pub error_pages: Option<Vec<ErrorPageSpec>>,
     #[serde(default)]
     pub limits: Option<LimitsSpec>,
     /// Number of trusted hops in front of the gateway; excludes `trustedSources`.

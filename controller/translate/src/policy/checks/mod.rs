@@ -1,5 +1,6 @@
 //! Validation of policies.
 
+pub(crate) mod answer;
 pub(crate) mod backend_tls;
 pub(crate) mod backend_traffic;
 pub(crate) mod own;

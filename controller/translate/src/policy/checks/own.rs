@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use xds::model::ObjectName;
 
+use super::answer;
 use super::presumed::{
     MAX_TOKEN_SOURCES, presumed_metadata, presumed_targets, presumed_token_sources,
 };
@@ -19,7 +20,7 @@ use crate::policy::api::{
     RateLimitRuleSpec, RejectedPolicy, Restrictions, TrafficPolicy, TrafficPolicySpec,
 };
 use crate::policy::expression::Expression;
-use crate::policy::jwks;
+use crate::policy::{jwks, settings};
 use crate::route::header_edit;
 
 impl Admissible for Backend {
@@ -35,6 +36,8 @@ impl Admissible for Backend {
 }
 
 impl Admissible for TrafficPolicy {
+    const DISPENSABLE: &'static [&'static str] = &[ERROR_PAGES];
+
     fn schema() -> Option<&'static Schema> {
         Some(&crd::TRAFFIC_POLICY)
     }
@@ -50,6 +53,7 @@ impl Admissible for TrafficPolicy {
             authorization: names(AUTHORIZATION),
             networks: names(NETWORKS),
             rate_limit: names(RATE_LIMIT),
+            respond: names(RESPOND),
             bounds: overrides && names(LIMITS),
             overrides,
         };
@@ -105,6 +109,10 @@ impl Admissible for TrafficPolicy {
         };
         let beside = match rejected.map(|it| (it, &it.standing)) {
             Some((rejected, PolicyStanding::Rejected(later))) => valid.beside(rejected, later),
+            // Its mistakes are in what can be left out, but not what it protects.
+            Some((rejected, _)) if rejected.restrictions().beyond(valid.restrictions()).any() => {
+                rejected.clone()
+            }
             _ => valid.clone(),
         };
         (beside != *self).then_some(beside)
@@ -118,6 +126,7 @@ impl Admissible for TrafficPolicy {
                     || may_mean(name, AUTHORIZATION, false)
                     || may_mean(name, NETWORKS, false)
                     || may_mean(name, RATE_LIMIT, false)
+                    || may_mean(name, RESPOND, false)
                     || may_mean(name, PRECEDENCE, false)
             }
             _ => guarded(
@@ -126,6 +135,7 @@ impl Admissible for TrafficPolicy {
                     "spec.authorization",
                     "spec.networks",
                     "spec.rateLimit",
+                    "spec.respond",
                 ],
                 field,
             ),
@@ -154,6 +164,12 @@ impl Admissible for TrafficPolicy {
                     check.each("rules", &rate_limit.rules, rate_limit_rule);
                 });
             }
+            if let Some(respond) = &self.spec.respond {
+                let precedence = settings::precedence(&self.spec);
+                check.field(RESPOND, |check| answer::respond(check, respond, precedence));
+            }
+            let pages = self.spec.error_pages.as_deref().unwrap_or_default();
+            check.each(ERROR_PAGES, pages, answer::error_page);
         });
     }
 }
@@ -259,6 +275,8 @@ const JWT: &str = "jwt";
 const AUTHORIZATION: &str = "authorization";
 const NETWORKS: &str = "networks";
 const RATE_LIMIT: &str = "rateLimit";
+const RESPOND: &str = "respond";
+const ERROR_PAGES: &str = "errorPages";
 const LIMITS: &str = "limits";
 const PRECEDENCE: &str = "precedence";
 

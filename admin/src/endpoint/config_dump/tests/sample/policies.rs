@@ -1,14 +1,16 @@
 //! Policies.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 
+use http::{HeaderName, HeaderValue};
 use xds::model::{
-    AccessLog, AccessLogFilter, AuthorizationPolicy, AuthorizationRule, ClaimHeader, Ejection,
-    EscapedSlash, HealthPath, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy,
-    JwtProvider, JwtSource, Limits, LogFormat, NetworkList, NetworkPolicy, ObjectName, PathOptions,
-    Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode,
-    Rate, RateLimitHeaders, RateLimitKey, RateLimitPolicy, RateLimitRule, RateLimitStatus,
-    RatePeriod, Resource, RetryBudget, RetryConstraint, RetryRate, Timeout, Trust,
+    AccessLog, AccessLogFilter, AnswerContent, AnswerStatus, AuthorizationPolicy,
+    AuthorizationRule, Body, ClaimHeader, Content, Ejection, ErrorPage, ErrorSource, EscapedSlash,
+    HealthPath, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
+    JwtSource, Limits, LogFormat, NetworkList, NetworkPolicy, ObjectName, PathOptions, Policy,
+    PolicyKey, PolicySpec, PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode, Rate,
+    RateLimitHeaders, RateLimitKey, RateLimitPolicy, RateLimitRule, RateLimitStatus, RatePeriod,
+    Resource, RespondPolicy, RetryBudget, RetryConstraint, RetryRate, StatusRange, Timeout, Trust,
 };
 
 use super::{
@@ -103,11 +105,41 @@ fn every_field() -> PolicySpec {
             allow: Some(NetworkList::new([(ip("10.0.0.0"), 8)])),
         }),
         rate_limit: Some(rate_limit()),
+        respond: Some(respond()),
+        error_pages: Some(vec![error_page()]),
         client_certificate: Some(certificate()),
         precedence: Precedence::Defaults,
         is_invalid: false,
         closes_connections: false,
         hidden: sources(),
+    }
+}
+
+fn error_page() -> ErrorPage {
+    let range = |first, last| StatusRange::new(first, last).expect("statuses");
+    ErrorPage {
+        statuses: vec![range(404, 404), range(502, 504)],
+        source: ErrorSource::Any,
+        bodies: vec![Content {
+            media_type: HeaderValue::from_static("application/json"),
+            body: Body::new(b"{}"),
+        }],
+    }
+}
+
+fn respond() -> RespondPolicy {
+    RespondPolicy {
+        status: AnswerStatus::UNAVAILABLE,
+        content: AnswerContent::Given(Content {
+            media_type: HeaderValue::from_static("text/html"),
+            body: Body::new(b"<h1>Back soon</h1>"),
+        }),
+        headers: vec![(
+            HeaderName::from_static("set-cookie"),
+            HeaderValue::from_static("secret=1"),
+        )],
+        retry_after: NonZeroU32::new(300),
+        except: Some("cidr('10.0.0.0/8').contains(client.address)".to_owned()),
     }
 }
 

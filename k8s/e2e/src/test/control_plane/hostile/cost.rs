@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use translate::files::admit_value;
-use translate::{Event, Options, Translator};
+use translate::{Event, ObjectKind, Options, Translator};
 
 use super::attacks::ATTACKS;
 use super::quiet::{moved, shared};
@@ -78,6 +78,6 @@ fn event(mut object: Value, namespace: &str) -> Option<Event> {
     let Value::Object(fields) = object else {
         return None;
     };
-    let admitted = admit_value(group, &kind, fields)?;
+    let admitted = admit_value(ObjectKind::find(group, &kind)?, fields)?;
     Some(Event::Upsert(admitted.object.or(admitted.fail_closed)?))
 }

@@ -68,12 +68,15 @@ fn describe_listener(text: &mut String, listener: &Listener, snapshot: &Snapshot
         hostname,
         access_log,
         head_policies,
+        error_pages,
         ..
     } = &*listener.settings;
     let traffic = listener.traffic;
     line(
         text,
-        format_args!("{key} {hostname:?} {traffic:?} {access_log:?} {head_policies:?}"),
+        format_args!(
+            "{key} {hostname:?} {traffic:?} {access_log:?} {head_policies:?} {error_pages:?}"
+        ),
     );
     let mut rules: Vec<String> = listener.rules.iter().map(|it| rule(it, snapshot)).collect();
     rules.sort();
@@ -132,7 +135,7 @@ fn rule(rule: &Rule, snapshot: &Snapshot) -> String {
         .authenticator()
         .and_then(|it| it.challenge(FailureKind::NoToken))
         .map(|it| String::from_utf8_lossy(it).into_owned());
-    let access = (&rule.networks, rule.refused_by());
+    let access = (&rule.networks, rule.refused_by(), rule.error_pages());
     format!("{name} {limits:?} {access_log:?} {draw:?} {to:?} {jwt:?} {access:?}")
 }
 

@@ -1,0 +1,147 @@
+//! Answers of policies (`respond`), in the place of a backend. Those of overriding policies come before
+//! credentials, so that maintenance needs no identity provider.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use http::StatusCode;
+use rand::RngExt;
+
+use crate::config::RuleExtras;
+use crate::exchange::{ConnectionOutcome, Exchange, Matched};
+use crate::failure::{Failure, FailureKind};
+use crate::http::authority::MAX_HOST_BYTES;
+use crate::policy::answer::{Decision, Facts, Respond, Template};
+use crate::policy::compiled::RuleResponses;
+use crate::policy::effective_fields::PolicyView;
+use crate::policy::normalise::normalise_host;
+use crate::policy::rate_limit::Moment;
+use crate::policy::request_id::RequestId;
+
+impl<'a> Exchange<'a> {
+    /// Refuses the request by an invalid policy of its rule, or answers it as an overriding one says: after
+    /// CORS preflights, networks, the rate limits that need no credentials, and redirects.
+    pub(super) async fn meet_extras(
+        &mut self,
+        extras: &'a RuleExtras,
+        matched: &Matched<'a>,
+        host: &str,
+    ) -> Result<Option<ConnectionOutcome>, Failure> {
+        if self.is_preflight(matched) {
+            return Ok(None);
+        }
+        if let Some(policy) = &extras.refused_by {
+            return Err(self.refused_by(policy));
+        }
+        // What it decides does not depend on the others, which run once in either case.
+        let answers = &extras.enforced_answers;
+        let Some(answer) = self.first_answer(answers, matched, PolicyView::AsSent, host) else {
+            return Ok(None);
+        };
+        self.check_networks(matched)?;
+        self.limit_rate(matched, host, Moment::Early)?;
+        let redirects = |it: &&RuleResponses| it.redirect.is_some();
+        match matched.rule.responses.as_deref().filter(redirects) {
+            Some(redirect) => self.answer_by_filters(redirect, matched).await,
+            None => Err(self.answered_by(answer)),
+        }
+    }
+
+    /// The answer of the rule, unless the request is one that goes on.
+    pub(super) fn own_answer(
+        &mut self,
+        respond: &'a Arc<Respond>,
+        matched: &Matched<'a>,
+    ) -> Result<(), Failure> {
+        let received = self.received;
+        let mut buffer = [0; MAX_HOST_BYTES];
+        let host = normalise_host(received.authority(), &mut buffer);
+        let answers = std::slice::from_ref(respond);
+        match self.first_answer(answers, matched, PolicyView::Effective, host) {
+            Some(answer) => Err(self.answered_by(answer)),
+            None => Ok(()),
+        }
+    }
+
+    /// The first of these answers that the request gets.
+    fn first_answer(
+        &mut self,
+        answers: &'a [Arc<Respond>],
+        matched: &Matched<'a>,
+        view: PolicyView,
+        host: &str,
+    ) -> Option<&'a Respond> {
+        let mut answers = answers.iter().map(|it| &**it);
+        answers.find(|answer| {
+            let (decision, why) = if answer.has_exception() {
+                let is_read = |of: PolicyView| answer.reads_headers() && of == view;
+                let lines = self.lines_seen(matched.target, is_read);
+                answer.decide(self.subject((host, matched.target.path()), view, &lines))
+            } else {
+                (Decision::Answered, None)
+            };
+            self.shard.counters.responds.count(decision);
+            if let Some(trace) = &self.record.trace {
+                trace.respond(answer, decision, why.as_deref());
+            }
+            decision != Decision::Excepted
+        })
+    }
+
+    /// The end of a request that gets an answer.
+    fn answered_by(&mut self, answer: &'a Respond) -> Failure {
+        self.answer = Some(answer);
+        Failure::from(FailureKind::Responded)
+    }
+
+    /// Sends an answer, with the response lines written so far. gRPC gets its fields, and a status of its own.
+    pub(super) async fn send_policy_answer(
+        &mut self,
+        answer: &'a Respond,
+    ) -> Result<ConnectionOutcome, Failure> {
+        self.write_server_lines(self.cors(), answer.lines());
+        if self.record.is_grpc {
+            self.write_grpc_failure(answer.grpc_status(), FailureKind::Responded);
+            return self.respond(StatusCode::OK, b"").await;
+        }
+        let Some(content) = answer.content() else {
+            let text = if answer.is_built_in() {
+                FailureKind::Responded.text()
+            } else {
+                ""
+            };
+            return self.respond(answer.status(), text.as_bytes()).await;
+        };
+        self.work
+            .response_lines
+            .extend_from_slice(&content.type_line);
+        let body = self.filled(answer.status(), &content.body);
+        self.respond(answer.status(), &body).await
+    }
+
+    /// A body with the facts of the request in the place of its placeholders.
+    pub(super) fn filled<'t>(&mut self, status: StatusCode, body: &'t Template) -> Cow<'t, [u8]> {
+        if !body.has_places() {
+            return body.fill(Facts {
+                request_id: "",
+                status,
+                host: "",
+            });
+        }
+        let received = self.received;
+        let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
+        let known = self.record.id;
+        let id = known.unwrap_or_else(|| {
+            let random = self.shard.with_rng(RngExt::random);
+            RequestId::choose(self.header_trust, fields, bytes, random)
+        });
+        // The one that the client is told is in the log too.
+        self.record.id = Some(id);
+        let mut buffer = [0; MAX_HOST_BYTES];
+        body.fill(Facts {
+            request_id: id.as_str(),
+            status,
+            host: normalise_host(received.authority(), &mut buffer),
+        })
+    }
+}
