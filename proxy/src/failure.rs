@@ -222,6 +222,7 @@ failures! {
     OutdatedConnection 421 Unavailable Client Close Never "outdated_connection" "the listener's TLS settings have changed since this connection was opened";
     NoRoute           404 Unimplemented Client Keep Never "no_route" "no route matches this request";
     MatchTooCostly    500 Internal Internal Keep Never "match_too_costly" "comparing this request with the routes takes too much work";
+    BadRewrite        500 Internal Internal Keep Never "bad_rewrite" "the path of this request cannot be rewritten";
     NoValidBackend    500 Internal Internal Keep Never "no_valid_backend" "the route has no valid backend";
 
     // Answers of policies. Their own status, fields and body are sent.

@@ -20,6 +20,8 @@ mod h2_pair;
 mod jwt;
 #[path = "../fuzz/checks/path.rs"]
 mod path;
+#[path = "../fuzz/checks/path_rewrite.rs"]
+mod path_rewrite;
 #[path = "../fuzz/checks/proxy_protocol.rs"]
 mod proxy_protocol;
 #[path = "../fuzz/checks/route_match.rs"]
@@ -96,6 +98,11 @@ fn jwt_corpus() {
 #[test]
 fn path_corpus() {
     replay("path", path::check);
+}
+
+#[test]
+fn path_rewrite_corpus() {
+    replay("path_rewrite", path_rewrite::check);
 }
 
 #[test]

@@ -88,6 +88,7 @@ fn of_policy(name: ObjectName) -> Vec<AnyUnit> {
         cost(HolderKind::Networks),
         cost(HolderKind::RateTables),
         cost(HolderKind::Answers),
+        cost(HolderKind::PathRewrite),
         EffectUnit(name).into(),
     ]
 }

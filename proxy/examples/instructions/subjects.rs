@@ -15,12 +15,14 @@ use proxy::observe::access_log::RequestEntry;
 use proxy::policy::forwarded::HeaderTrust;
 use proxy::policy::normalise::normalise_target;
 use proxy::policy::path_edit::RequestPath;
+use proxy::policy::path_rewrite::{self, PathRewrite, ResultLimits, RewriteScratch};
 use proxy::policy::rate_limit::Moment;
 use proxy::policy::request_id::RequestId;
 use proxy::policy::rewrite::Rewrite;
 use proxy::route::{Entry, RegexCache, RequestView, Router};
 use xds::model::{
-    EscapedSlash, Hostname, HttpMatch, LogFormat, Order, PathEdit, PathMatch, PathOptions,
+    self, EscapedSlash, Hostname, HttpMatch, LogFormat, Order, PathEdit, PathMatch, PathOptions,
+    PathRewriteRule, Substitution,
 };
 
 use crate::configuration::{compile_changes, translate_changes};
@@ -98,6 +100,21 @@ pub(crate) const SUBJECTS: &[Subject] = &[
         name: "rewrite_target",
         calls: CALLS,
         run: rewrite,
+    },
+    Subject {
+        name: "rewrite_path_by_expression",
+        calls: CALLS,
+        run: |times| rewrite_path(times, r"^/api/v1/(\w+)/(.*)$", r"/\1/v2/\2"),
+    },
+    Subject {
+        name: "rewrite_path_without_groups",
+        calls: CALLS,
+        run: |times| rewrite_path(times, "^/api/v1/", "/v2/"),
+    },
+    Subject {
+        name: "rewrite_path_without_match",
+        calls: CALLS,
+        run: |times| rewrite_path(times, "^/other/(.*)$", r"/\1"),
     },
     Subject {
         name: "request_id",
@@ -321,7 +338,7 @@ fn select(times: u64, rules: usize, rule: Rule) {
 
 fn rewrite(times: u64) {
     let path = PathEdit::prefix_match("/v2/shop").expect("a path");
-    let model = xds::model::Rewrite {
+    let model = model::Rewrite {
         hostname: None,
         path: Some(path),
     };
@@ -331,6 +348,37 @@ fn rewrite(times: u64) {
         out.clear();
         let request = RequestPath::new(black_box(&target), "/api/v1".len());
         rewrite.write_target(request, &mut out);
+        black_box(&out);
+    }
+}
+
+fn rewrite_path(times: u64, pattern: &str, substitution: &str) {
+    let substitution = Substitution::parse(substitution).expect("a substitution");
+    let rule = PathRewriteRule::parse(pattern, substitution).expect("a pattern");
+    let rewrite = model::PathRewrite::Rule(rule);
+    let rewrite = PathRewrite::compile(&rewrite);
+    let options = PathOptions {
+        merge_slashes: false,
+        escaped_slash: EscapedSlash::Keep,
+    };
+    let limits = ResultLimits {
+        options,
+        bytes: 8_192,
+    };
+    let received = in_buffer(b"/api/v1/items/42?q=1");
+    let mut normal = Vec::new();
+    let target = normalise_target(&received, options, &mut normal).expect("a target");
+    let (mut scratch, mut out) = (RewriteScratch::default(), Vec::with_capacity(64));
+    for _ in 0..times {
+        out.clear();
+        let result = path_rewrite::rewrite(
+            black_box(&rewrite),
+            black_box(target),
+            limits,
+            &mut scratch,
+            &mut out,
+        );
+        black_box(result.is_ok());
         black_box(&out);
     }
 }

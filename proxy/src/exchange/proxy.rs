@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::policy::jwt::TokenCache;
+use crate::policy::path_rewrite::RewriteScratch;
 use crate::route::RegexCache;
 use crate::shard::Shard;
 use crate::trace::Watches;
@@ -20,6 +21,8 @@ pub(crate) struct Proxy {
     pub(crate) scratch: ScratchPool,
     /// Scratch memory for matching regular expressions.
     pub(crate) regexes: RefCell<RegexCache>,
+    /// Memory for rewriting paths.
+    pub(crate) path_rewrites: RefCell<RewriteScratch>,
     /// Cache of verified tokens.
     pub(crate) tokens: RefCell<TokenCache>,
     /// Requests waiting for a key set.
@@ -38,6 +41,7 @@ impl Proxy {
             shard,
             scratch: ScratchPool::default(),
             regexes: RefCell::default(),
+            path_rewrites: RefCell::default(),
             tokens: RefCell::default(),
             key_waits: KeyWaits::default(),
             session_key,

@@ -5,6 +5,7 @@ use crate::names::Interned;
 use crate::policy::headers::HeaderEdits;
 use crate::policy::normalise::Target;
 use crate::policy::path_edit::RequestPath;
+use crate::policy::path_rewrite::PathRewrite;
 use crate::policy::rewrite::Rewrite;
 use crate::upstream::session::PersistentSession;
 
@@ -62,6 +63,11 @@ impl<'a> Destination<'a> {
     /// Host to send to the backend, if a filter sets one.
     pub(crate) fn host(&self) -> Option<&'a str> {
         self.rewrite()?.host()
+    }
+
+    /// How a policy rewrites the path for this backend.
+    pub(crate) fn path_rewrite(&self) -> Option<&'a PathRewrite> {
+        self.backend.policy.as_deref()?.path_rewrite.as_ref()
     }
 
     pub(crate) fn rewrite(&self) -> Option<&'a Rewrite> {

@@ -10,7 +10,10 @@ pub const ROUTER_PARTS: usize = 1024;
 /// 4 KiB, and none more than some 100 KiB; beyond the limit all of it is dropped and built again, which
 /// takes some microseconds for each that is used.
 pub const REGEX_CACHE_BYTES: usize = 8 << 20;
+/// Working memory of a shard for rewrites of paths: 8 MiB, as for matches, and for the same reason.
+pub const PATH_REWRITE_CACHE_BYTES: usize = 8 << 20;
 /// Work of regular expressions for one request, in steps of about a nanosecond: 4 Mi, some 4 ms, twice what
 /// two hundred ordinary expressions take that meet a path of 2 KiB for the first time. The most expensive
-/// ones that fit in a route take seconds for one request, during which the shard serves nobody.
+/// ones that fit in a route take seconds for one request, during which the shard serves nobody. The rewrite of a path has as much
+/// once more.
 pub const REGEX_STEPS_PER_REQUEST: u64 = 4 << 20;

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use xds::model::{self, Filters, HttpRule};
+use xds::model::{self, Filters, HttpRule, RouteBackend};
 
 use super::answer::Respond;
 use super::cors::Cors;
 use super::headers::HeaderEdits;
 use super::mirror::Mirror;
+use super::path_rewrite::PathRewrite;
 use super::redirect::Redirect;
 use super::rewrite::Rewrite;
 
@@ -21,6 +22,15 @@ pub struct RulePolicy {
     pub responses: Option<Box<RuleResponses>>,
     /// Filters of each backend, in the order of the rule's backends.
     pub backends: Box<[Option<Box<BackendPolicy>>]>,
+}
+
+/// What a policy that rewrites paths targets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RewriteTarget {
+    /// The route.
+    Route,
+    /// The rules of a name.
+    Rule,
 }
 
 /// What applies to responses before a backend is selected: preflights are answered by `cors`, others by
@@ -38,7 +48,7 @@ pub struct RuleResponses {
 }
 
 /// The filters of a rule and of one of its backends combined.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BackendPolicy {
     /// The backend's own redirect, which responds in its place.
     pub redirect: Option<Redirect>,
@@ -46,6 +56,8 @@ pub struct BackendPolicy {
     pub cors: Option<Cors>,
     /// Rewrite of host and path.
     pub rewrite: Option<Rewrite>,
+    /// Rewrite of the path by a policy. A filter that rewrites it stands in `rewrite`, and there is none here.
+    pub path_rewrite: Option<PathRewrite>,
     /// Edits of request headers.
     pub request_headers: HeaderEdits,
     /// Edits of response headers.
@@ -66,6 +78,34 @@ impl RulePolicy {
                 .map(|policy| policy.map(Box::new))
                 .collect(),
         }
+    }
+
+    /// Rewrites the paths of requests to all backends, as a policy of the route or of the very rule says. A filter
+    /// that rewrites paths wins over the route's policy. Beside that of the rule it is ambiguous, so that no
+    /// request is sent anywhere.
+    #[must_use]
+    pub fn with_path_rewrite(
+        mut self,
+        rule: &HttpRule,
+        rewrite: &model::PathRewrite,
+        target: RewriteTarget,
+    ) -> Self {
+        let by_rule = rewrites_path(&rule.filters);
+        let by_backend = |backend: &RouteBackend| rewrites_path(&backend.filters);
+        let is_ambiguous =
+            target == RewriteTarget::Rule && (by_rule || rule.backends.iter().any(by_backend));
+        let rewrite = if is_ambiguous {
+            PathRewrite::Ambiguous
+        } else {
+            PathRewrite::compile(rewrite)
+        };
+        for (policy, backend) in self.backends.iter_mut().zip(&rule.backends) {
+            if is_ambiguous || !(by_rule || by_backend(backend)) {
+                let policy = policy.get_or_insert_default();
+                policy.path_rewrite = Some(rewrite.clone());
+            }
+        }
+        self
     }
 
     /// Filters of the selected backend.
@@ -101,6 +141,7 @@ impl BackendPolicy {
             redirect: backend.redirect.as_ref().map(Redirect::compile),
             cors: cors.map(Cors::compile),
             rewrite: Rewrite::compose(&[rule.rewrite.as_ref(), backend.rewrite.as_ref()]),
+            path_rewrite: None,
             request_headers: HeaderEdits::compose(&[
                 rule.request_headers.as_ref(),
                 backend.request_headers.as_ref(),
@@ -126,10 +167,16 @@ impl BackendPolicy {
         self.redirect.is_none()
             && self.cors.is_none()
             && self.rewrite.is_none()
+            && self.path_rewrite.is_none()
             && self.request_headers.is_empty()
             && self.response_headers.is_empty()
             && self.mirrors.is_empty()
     }
+}
+
+fn rewrites_path(filters: &Filters) -> bool {
+    let rewrite = filters.rewrite.as_ref();
+    rewrite.is_some_and(|rewrite| rewrite.path.is_some())
 }
 
 /// The names that edits of response headers leave to a CORS filter: browsers reject a response with a

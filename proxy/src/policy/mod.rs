@@ -32,6 +32,7 @@ pub mod mutation;
 pub mod networks;
 pub mod normalise;
 pub mod path_edit;
+pub mod path_rewrite;
 pub mod proxy_protocol;
 pub mod rate_limit;
 pub mod redirect;

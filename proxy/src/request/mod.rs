@@ -134,7 +134,7 @@ async fn serve<'a>(
     if let Some(outcome) = exchange.answer_by_backend(&matched, destination).await? {
         return Ok(outcome);
     }
-    exchange.prepare(&matched, destination);
+    exchange.prepare(&matched, destination)?;
     if let Some(outcome) = exchange.pick(&matched, destination).await? {
         return Ok(outcome);
     }

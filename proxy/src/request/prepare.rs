@@ -12,6 +12,7 @@ use crate::policy::effective_fields::{EffectiveFields, PolicyView};
 use crate::policy::headers::HeaderEdits;
 use crate::policy::jwt::Principal;
 use crate::policy::normalise::Target;
+use crate::policy::path_rewrite::{PathRewrite, ResultLimits, rewrite};
 use crate::policy::request_id::RequestId;
 use crate::trace::{RequestBegun, Tracer};
 
@@ -46,18 +47,18 @@ impl<'a> Exchange<'a> {
         self.record.trace = trace;
     }
 
-    /// Writes the lines that replace or complete those of the client.
-    pub(super) fn prepare(&mut self, matched: &Matched<'a>, destination: Destination<'a>) {
+    /// Writes the target for the backend, and the lines that replace or complete those of the client.
+    pub(super) fn prepare(
+        &mut self,
+        matched: &Matched<'a>,
+        destination: Destination<'a>,
+    ) -> Result<(), Failure> {
+        self.write_target(matched, destination)?;
         let edits = destination.request_edits();
         let mut lines = std::mem::take(&mut self.work.request_lines);
         lines.clear();
         self.write_own_lines(matched.target, edits, &mut lines);
         let target = &mut self.work.target;
-        target.clear();
-        match destination.rewrite() {
-            Some(rewrite) => rewrite.write_target(matched.path(), target),
-            None => target.extend_from_slice(matched.target.text.as_bytes()),
-        }
         if let Some(trace) = &self.record.trace {
             trace.backend_filters(destination.backend);
         }
@@ -76,6 +77,37 @@ impl<'a> Exchange<'a> {
             websocket::write_key(self.shard.with_rng(RngExt::random), &mut lines);
         }
         self.work.request_lines = lines;
+        Ok(())
+    }
+
+    fn write_target(
+        &mut self,
+        matched: &Matched<'a>,
+        destination: Destination<'a>,
+    ) -> Result<(), Failure> {
+        self.work.target.clear();
+        if let Some(rewrite) = destination.path_rewrite() {
+            return self.rewrite_path(rewrite, matched.target);
+        }
+        let target = &mut self.work.target;
+        match destination.rewrite() {
+            Some(rewrite) => rewrite.write_target(matched.path(), target),
+            None => target.extend_from_slice(matched.target.text.as_bytes()),
+        }
+        Ok(())
+    }
+
+    fn rewrite_path(&mut self, by: &PathRewrite, target: Target<'a>) -> Result<(), Failure> {
+        let limits = ResultLimits {
+            options: self.bind.path_options,
+            bytes: self.bind.limits.request_line_bytes as usize,
+        };
+        let scratch = &mut *self.proxy.path_rewrites.borrow_mut();
+        let result = rewrite(by, target, limits, scratch, &mut self.work.target);
+        if let Some(trace) = &self.record.trace {
+            trace.path_rewrite(target, result, &self.work.target);
+        }
+        Ok(result.map(drop)?)
     }
 
     /// Appends the lines of the gateway: forwarding headers, the client's certificate, the id of the

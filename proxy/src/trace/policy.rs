@@ -16,6 +16,8 @@ use crate::policy::client_networks::{ClientNetworks, Outside};
 use crate::policy::compiled::BackendPolicy;
 use crate::policy::external_auth::{self, MissingVerdict};
 use crate::policy::jwt::{AuthenticatedBy, Refusal};
+use crate::policy::normalise::Target;
+use crate::policy::path_rewrite::{BadRewrite, Rewritten};
 use crate::policy::rate_limit::Counted;
 
 /// The effect of a filter.
@@ -293,6 +295,48 @@ impl Tracer {
         self.emit(Severity::Info, message);
     }
 
+    /// The path before and after its rewrite. Queries may have secrets, and are left out.
+    #[cold]
+    pub(crate) fn path_rewrite(
+        &self,
+        before: Target<'_>,
+        result: Result<Rewritten, BadRewrite>,
+        after: &[u8],
+    ) {
+        if !self.take_unreported(PATH_REWRITE) {
+            return;
+        }
+        let before = before.path();
+        let after = after.split(|byte| *byte == b'?').next().unwrap_or_default();
+        let (severity, outcome, detail) = match result {
+            Ok(Rewritten::Changed) => {
+                let after = String::from_utf8_lossy(after);
+                (
+                    Severity::Info,
+                    PolicyOutcome::Applied,
+                    format!("{before} became {after}"),
+                )
+            }
+            Ok(Rewritten::Unchanged) => {
+                let detail = format!("the pattern does not match {before}");
+                (Severity::Info, PolicyOutcome::Skipped, detail)
+            }
+            Err(why) => {
+                let detail = format!("{before} cannot be rewritten: {why}");
+                (Severity::Error, PolicyOutcome::Applied, detail)
+            }
+        };
+        let kind = PATH_REWRITE.to_owned();
+        self.emit(
+            severity,
+            Message::Policy {
+                kind,
+                outcome,
+                detail,
+            },
+        );
+    }
+
     /// Whether the request has a valid session.
     #[cold]
     pub(crate) fn session(&self, is_pinned: bool) {
@@ -358,8 +402,9 @@ fn has_limits(rule: &Rule) -> bool {
 }
 
 /// Filters that affect a request to a backend, or its response.
-const FILTERS: [(&str, BackendPolicyTest); 4] = [
+const FILTERS: [(&str, BackendPolicyTest); 5] = [
     ("rewrite", |it| it.rewrite.is_some()),
+    (PATH_REWRITE, |it| it.path_rewrite.is_some()),
     ("requestHeaders", |it| !it.request_headers.is_empty()),
     ("responseHeaders", |it| !it.response_headers.is_empty()),
     ("mirror", |it| !it.mirrors.is_empty()),
@@ -375,6 +420,7 @@ const EXTERNAL_AUTH: &str = "externalAuth";
 const RATE_LIMIT: &str = "rateLimit";
 const RESPOND: &str = "respond";
 const ERROR_PAGES: &str = "errorPages";
+const PATH_REWRITE: &str = "pathRewrite";
 const REQUEST_TIMEOUT: &str = "requestTimeout";
 const BACKEND_TIMEOUT: &str = "backendRequestTimeout";
 const RETRY: &str = "retry";

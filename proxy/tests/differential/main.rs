@@ -10,6 +10,7 @@
 mod case;
 #[path = "../corpus/escape.rs"]
 mod escape;
+mod path_rewrite;
 mod peer;
 #[expect(
     dead_code,

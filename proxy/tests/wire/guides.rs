@@ -125,6 +125,7 @@ const SIGN_IN: &str = "### Settle sign-in at the Gateway";
 const ANSWERS: &str = "## Answers of the gateway";
 const PAGES: &str = "## Pages for errors";
 const MAINTENANCE: &str = "### Maintenance for all but the office";
+const REWRITE: &str = "## Rewrite paths by a regular expression";
 const CONNECTIONS: &str = "### Connections per client and per endpoint";
 
 /// Requests that pass until one is refused, which is returned, with the most that could have passed meanwhile.
@@ -381,6 +382,21 @@ on_both_drivers! {
         origin.now_replies(crate::support::status(503));
         let busy = asks(&mut client, "GET", SHOP, &[]);
         assert_eq!((busy.status(), &*busy.text()), (503, "Please try again later"));
+    }
+
+    fn rewrite_paths_by_a_regular_expression(driver) {
+        let origin = origin();
+        let gateway = Guide::of(&[REWRITE], &origin).start(driver);
+        let mut client = gateway.client();
+        for (path, expected) in [
+            ("/api/v1/items", "/v1/items"),
+            ("/api", "/"),
+            ("/acme/shoes?size=9", "/shoes?brand=acme&size=9"),
+            ("/acme", "/acme"),
+        ] {
+            assert_eq!(asks(&mut client, "GET", ("brands.example.com", path), &[]).status(), 200);
+            assert_eq!(origin.requests().last().expect("it came").target(), expected);
+        }
     }
 
     fn connections_per_client(driver) {

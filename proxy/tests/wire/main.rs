@@ -76,6 +76,7 @@ mod overrides;
 mod panic_fence;
 mod passthrough;
 mod path_options;
+mod path_rewrite;
 mod picker_cost;
 mod picker_responses;
 mod pipelining;

@@ -28,6 +28,7 @@ mod filter;
 mod jwt;
 mod matching;
 mod networks;
+mod path_rewrite;
 mod policy;
 mod problem;
 mod rate_limit;

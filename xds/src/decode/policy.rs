@@ -10,6 +10,7 @@ use super::authorization::authorization;
 use super::field_path::{FieldPath, Findings};
 use super::jwt::{jwt_policy, source};
 use super::networks::network_policy;
+use super::path_rewrite::path_rewrite;
 use super::rate_limit::rate_limit;
 use super::tls::certificate;
 use super::value::{
@@ -63,6 +64,7 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
     let rate_limit = at.optional("rate_limit", message.rate_limit, rate_limit);
     let respond = at.optional("respond", message.respond, respond_policy);
     let error_pages = at.optional("error_pages", message.error_pages, error_pages);
+    let path_rewrite = at.optional("path_rewrite", message.path_rewrite, path_rewrite);
     let hidden = at.list("hidden", message.hidden, source);
     let client_certificate = at.optional(
         "client_certificate",
@@ -88,6 +90,7 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
         rate_limit: rate_limit?,
         respond: respond?,
         error_pages: error_pages?,
+        path_rewrite: path_rewrite?,
         client_certificate: client_certificate?,
         precedence: precedence(message.overrides),
         is_invalid: message.invalid,
@@ -109,6 +112,7 @@ fn without_substitutes(mut message: proto::Policy) -> proto::Policy {
             networks: None,
             rate_limit: None,
             respond: None,
+            path_rewrite: None,
             ..message
         };
     }
@@ -149,7 +153,8 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
         || message.authorization.is_some()
         || message.networks.is_some()
         || message.rate_limit.is_some()
-        || message.respond.is_some();
+        || message.respond.is_some()
+        || message.path_rewrite.is_some();
     if is_known && !is_restricting {
         return None;
     }
@@ -191,6 +196,7 @@ pub(super) fn restrictions(bytes: &[u8]) -> Restrictions {
         ),
         (Restrictions::RATE_LIMIT, message.rate_limit.is_some()),
         (Restrictions::RESPOND, message.respond.is_some()),
+        (Restrictions::PATH_REWRITE, message.path_rewrite.is_some()),
         (Restrictions::BOUNDS, bounds_limits),
         (Restrictions::ALL_REQUESTS, message.invalid),
     ])

@@ -12,6 +12,7 @@ pub(crate) mod former;
 mod jwt;
 mod matching;
 mod networks;
+mod path_rewrite;
 mod policy;
 mod rate_limit;
 mod route;

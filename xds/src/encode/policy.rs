@@ -52,6 +52,7 @@ impl From<&Policy> for proto::Policy {
                 .map(Into::into),
             respond: spec.respond.as_ref().map(Into::into),
             error_pages: spec.error_pages.as_ref().map(Into::into),
+            path_rewrite: spec.path_rewrite.as_ref().map(Into::into),
             features: needs.names(),
         }
     }

@@ -56,6 +56,8 @@ features! {
     Precedence "precedence";
     /// Answers of the gateway in the place of backends.
     Respond "respond";
+    /// Rewrites of paths by a policy. Without them backends would get paths that they do not expect.
+    PathRewrite "path-rewrite";
 }
 
 /// How long proxies without [`Feature::ClockSkew`] accept tokens after their expiry.
@@ -173,6 +175,7 @@ impl PolicySpec {
             rate_limit,
             respond,
             error_pages: _,
+            path_rewrite,
             client_certificate: _,
             precedence,
             is_invalid,
@@ -194,6 +197,7 @@ impl PolicySpec {
             (Feature::RateLimit, rate_limit.is_some()),
             (Feature::Precedence, is_enforced),
             (Feature::Respond, respond.is_some()),
+            (Feature::PathRewrite, path_rewrite.is_some()),
         ])
         .with(of_jwt)
         .with(of_authorization.unwrap_or_default())

@@ -23,6 +23,7 @@ pub mod limits;
 mod listener;
 mod matching;
 mod networks;
+mod path_rewrite;
 mod pattern;
 mod policy;
 mod rate_limit;
@@ -70,8 +71,13 @@ pub use limits::Limits;
 pub use listener::{Listener, ListenerProtocol};
 pub use matching::{HeaderMatch, HttpMatch, InvalidPath, PathMatch, QueryMatch, StringMatch};
 pub use networks::{NetworkList, NetworkPolicy};
+pub use path_rewrite::{
+    InvalidEre, InvalidPathPattern, InvalidSubstitution, PathRewrite, PathRewriteRule,
+    Substitution, SubstitutionPart,
+};
 pub use pattern::{
-    InvalidPattern, MatchMemory, MatchWork, Matcher, Pattern, PatternBudget, WorkExceeded,
+    Finder, FinderMemory, Found, InvalidPattern, MatchMemory, MatchWork, Matcher, Pattern,
+    PatternBudget, WorkExceeded,
 };
 pub use policy::{
     AccessLog, AccessLogFilter, Ejection, EscapedSlash, LogFormat, PathOptions, Policy, PolicySpec,

@@ -10,8 +10,8 @@ use serde::{Serialize, Serializer};
 
 use super::{
     AuthorizationPolicy, BackendKey, Certificate, ErrorPage, HealthPath, JwtPolicy, JwtSource,
-    Limits, ListenerKey, NetworkPolicy, ObjectName, PolicyKey, RateLimitPolicy, RespondPolicy,
-    ServiceKey, json, jwt,
+    Limits, ListenerKey, NetworkPolicy, ObjectName, PathRewrite, PolicyKey, RateLimitPolicy,
+    RespondPolicy, ServiceKey, json, jwt,
 };
 
 /// The settings of one policy object for one target. Conflicts are already resolved: of two
@@ -132,6 +132,9 @@ pub struct PolicySpec {
     /// Pages in the place of the contents of errors; the first one that is for an error applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_pages: Option<Vec<ErrorPage>>,
+    /// How paths are rewritten for backends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_rewrite: Option<PathRewrite>,
     /// The client certificate of a Gateway for backends that request one (`spec.tls.backend`), or for
     /// one backend. Two Gateways share connections to a backend only if it is the same.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,6 +21,8 @@ impl Restrictions {
     pub const ALL_REQUESTS: Self = Self(1 << 5);
     /// By an answer in the place of backends.
     pub const RESPOND: Self = Self(1 << 6);
+    /// None, but backends would get paths that they do not expect without it.
+    pub const PATH_REWRITE: Self = Self(1 << 7);
 
     /// Those of the rows that apply.
     #[must_use]
@@ -61,6 +63,7 @@ impl PolicySpec {
             ),
             (Restrictions::RATE_LIMIT, self.rate_limit.is_some()),
             (Restrictions::RESPOND, self.respond.is_some()),
+            (Restrictions::PATH_REWRITE, self.path_rewrite.is_some()),
             (Restrictions::BOUNDS, self.bounds_limits()),
             (Restrictions::ALL_REQUESTS, self.is_invalid),
         ])

@@ -7,6 +7,7 @@ mod authorization;
 mod endpoint;
 mod filter;
 mod jwt;
+mod path_rewrite;
 mod policy;
 mod rate_limit;
 mod route;

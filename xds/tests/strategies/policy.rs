@@ -7,14 +7,15 @@ use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
     AccessLog, AccessLogFilter, AuthorizationPolicy, Ejection, EscapedSlash, HealthPath, JwtPolicy,
-    Limits, LogFormat, NetworkList, NetworkPolicy, PathOptions, Policy, PolicyKey, PolicySpec,
-    PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode, RateLimitPolicy, RespondPolicy,
-    RetryBudget, RetryConstraint, RetryRate, Timeout, Trust,
+    Limits, LogFormat, NetworkList, NetworkPolicy, PathOptions, PathRewrite, Policy, PolicyKey,
+    PolicySpec, PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode, RateLimitPolicy,
+    RespondPolicy, RetryBudget, RetryConstraint, RetryRate, Timeout, Trust,
 };
 
 use super::answer::{error_page, respond};
 use super::authorization::authorization;
 use super::jwt::{jwt_policy, source};
+use super::path_rewrite::path_rewrite;
 use super::rate_limit::rate_limit;
 use super::tls::certificate;
 use super::value::{
@@ -65,7 +66,7 @@ prop_compose! {
         ),
         retry_constraint in option::of(retry_constraint()),
         ejection in option::of(ejection()),
-        ((jwt, authorization, networks, rate_limit, respond), is_invalid) in restrictions(),
+        ((jwt, authorization, networks, rate_limit, respond, path_rewrite), is_invalid) in restrictions(),
         ((closes_connections, overrides), error_pages) in
             (any::<(bool, bool)>(), option::of(vec(error_page(), 1..3)).boxed()),
         hidden in vec(source(), 0..3),
@@ -87,6 +88,7 @@ prop_compose! {
             rate_limit,
             respond,
             error_pages,
+            path_rewrite,
             client_certificate,
             precedence: if overrides { Precedence::Overrides } else { Precedence::Defaults },
             is_invalid,
@@ -102,6 +104,7 @@ type Restrictions = (
     Option<NetworkPolicy>,
     Option<RateLimitPolicy>,
     Option<RespondPolicy>,
+    Option<PathRewrite>,
 );
 
 /// An invalid policy has no restrictions. Boxed: unoptimised, the values of all strategies together do not fit
@@ -113,10 +116,11 @@ fn restrictions() -> impl Strategy<Value = (Restrictions, bool)> {
         option::of(network_policy()).boxed(),
         option::of(rate_limit()).boxed(),
         option::of(respond()).boxed(),
+        option::of(path_rewrite()).boxed(),
     );
     prop_oneof![
         all.prop_map(|all| (all, false)),
-        Just(((None, None, None, None, None), true)),
+        Just(((None, None, None, None, None, None), true)),
     ]
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use xds::encode;
 use xds::model::{
-    BackendKey, NetworkPolicy, ObjectName, PolicySpec, PolicyTarget, Resource, ServiceKey,
+    BackendKey, NetworkPolicy, ObjectName, PathRewrite, PolicySpec, PolicyTarget, Resource,
+    ServiceKey,
 };
 
 use super::fair_share::sum;
@@ -41,6 +42,7 @@ impl Unit for CostUnit {
             HolderKind::Networks => of_policy(reader, name, networks_at_target),
             HolderKind::RateTables => of_policy(reader, name, rate_tables_at_target),
             HolderKind::Answers => of_policy(reader, name, answers_at_target),
+            HolderKind::PathRewrite => of_policy(reader, name, path_rewrite_at_target),
             HolderKind::Backend => of_backend(reader, name),
             HolderKind::XBackend => of_x_backend(reader, name),
             HolderKind::Pool => of_pool(reader, name),
@@ -67,7 +69,8 @@ impl Unit for CostUnit {
             HolderKind::TrafficPolicy
             | HolderKind::Networks
             | HolderKind::RateTables
-            | HolderKind::Answers => store.traffic_policies.contains_key(name),
+            | HolderKind::Answers
+            | HolderKind::PathRewrite => store.traffic_policies.contains_key(name),
             HolderKind::Backend => store.backends.contains_key(name),
             HolderKind::XBackend => store.x_backends.contains_key(name),
             HolderKind::Pool => store.inference_pools.contains_key(name),
@@ -190,6 +193,20 @@ fn bodies(spec: &PolicySpec) -> RoomCost {
     let pages = pages.flat_map(|page| &page.bodies).map(|it| it.body.len());
     let bodies = answer.chain(pages).filter(|bytes| *bytes > 0);
     bodies.map(|bytes| [1, bytes as u64]).fold([0, 0], sum)
+}
+
+/// The rewrite of paths, which proxies compile for each target.
+fn path_rewrite_at_target(
+    _: &ObjectName,
+    _: &PolicyTarget,
+    claimed: &ClaimedPolicy,
+    before: Option<RoomCost>,
+) -> Option<RoomCost> {
+    let PathRewrite::Rule(rule) = claimed.spec.path_rewrite.as_ref()? else {
+        return before;
+    };
+    let own = [1, rule.compiled_bytes() as u64];
+    Some(sum(before.unwrap_or_default(), own))
 }
 
 /// What a policy has at each of its targets.

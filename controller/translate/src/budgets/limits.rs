@@ -34,6 +34,8 @@ impl Limits {
             Budget::GatewayRateTables,
             Budget::GatewayAnswers,
             Budget::GatewayAnswerBytes,
+            Budget::GatewayPathRewrites,
+            Budget::GatewayPathRewriteBytes,
             Budget::GatewayClosingPolicies,
             Budget::GatewayBackends,
             Budget::GatewayBackendBytes,

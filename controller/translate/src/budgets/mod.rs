@@ -7,6 +7,7 @@
 
 pub(crate) mod closed_hosts;
 pub(crate) mod cost;
+mod definition;
 pub(crate) mod expressions;
 pub(crate) mod fair_share;
 pub(crate) mod ledger;
@@ -23,40 +24,10 @@ use xds::model::{Pattern, PatternBudget};
 
 use crate::status::reason::Reason;
 
+pub use definition::{Definition, Unit};
+use definition::{KIB, MIB};
 pub use limits::Limits;
 pub(crate) use usage::Use;
-
-/// The definition of a budget.
-#[derive(Debug)]
-pub struct Definition {
-    /// Its name, the `budget` label of metrics.
-    pub name: &'static str,
-    /// What is counted.
-    pub counts: &'static str,
-    /// The unit of its limit and of what is used.
-    pub unit: Unit,
-    /// The limit, unless it is raised.
-    pub default: u64,
-    /// The highest limit that can be set. Equal to the default if nobody can raise it.
-    pub cap: u64,
-    /// The condition of an object that exceeds it.
-    pub condition: &'static str,
-    /// The condition's reason; `None` if the object is shortened instead of refused.
-    pub reason: Option<Reason>,
-    /// Who may set another limit, and how.
-    pub raised_by: &'static str,
-    /// Why the limit is what it is.
-    pub why: &'static str,
-}
-
-/// The unit of a budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Bytes.
-    Bytes,
-    /// A number of things.
-    Count,
-}
 
 macro_rules! budgets {
     ($($(#[$doc:meta])* $budget:ident = $definition:expr;)*) => {
@@ -172,8 +143,8 @@ budgets! {
         unit: Unit::Count,
         default: 16_384,
         cap: 16_384,
-        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks`, `rateLimit` or \
-                    `respond` refuse every request of their targets (503)",
+        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks`, `rateLimit`, \
+                    `respond` or `pathRewrite` refuse every request of their targets (503)",
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "a policy for each of 5 000 routes, three times over; each is a resource of its own at every proxy",
@@ -185,8 +156,8 @@ budgets! {
         unit: Unit::Bytes,
         default: 32 * MIB,
         cap: 32 * MIB,
-        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks`, `rateLimit` or \
-                    `respond` refuse every request of their targets (503)",
+        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks`, `rateLimit`, \
+                    `respond` or `pathRewrite` refuse every request of their targets (503)",
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "half of what routes have; a policy takes some 300 bytes, and 2 KiB with keys of its own",
@@ -260,8 +231,8 @@ budgets! {
         unit: Unit::Count,
         default: 16_384,
         cap: 16_384,
-        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks`, `rateLimit` or \
-                    `respond` refuse every request of their targets (503)",
+        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks`, `rateLimit`, \
+                    `respond` or `pathRewrite` refuse every request of their targets (503)",
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "one for each policy that a Gateway may have",
@@ -273,12 +244,37 @@ budgets! {
         unit: Unit::Bytes,
         default: 16 * MIB,
         cap: 16 * MIB,
-        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks`, `rateLimit` or \
-                    `respond` refuse every request of their targets (503)",
+        condition: "newest policies `Accepted=False`; those with `jwt`, `authorization`, `networks`, `rateLimit`, \
+                    `respond` or `pathRewrite` refuse every request of their targets (503)",
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
         why: "64 of the largest bodies, or 1 KiB for each of 16 384; all shards of a proxy share one, and a proxy has \
               all of them twice while they change",
+    };
+    /// Rewrites of paths of a Gateway.
+    GatewayPathRewrites = Definition {
+        name: "gateway_path_rewrites",
+        counts: "rewrites of paths by policies at a Gateway, each for each target of its policy",
+        unit: Unit::Count,
+        default: 8192,
+        cap: 8192,
+        condition: "newest policies `Accepted=False`; they refuse every request of their targets (503)",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "one for each of 5 000 routes",
+    };
+    /// Bytes of the compiled expressions of these.
+    GatewayPathRewriteBytes = Definition {
+        name: "gateway_path_rewrite_bytes",
+        counts: "the regular expressions of these rewrites when compiled",
+        unit: Unit::Bytes,
+        default: 32 * MIB,
+        cap: 32 * MIB,
+        condition: "newest policies `Accepted=False`; they refuse every request of their targets (503)",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "as much as those of routes have; an ordinary one takes 3 to 8 KiB, and a proxy keeps each as often as \
+              its policy has targets",
     };
     /// Backends of a Gateway.
     GatewayBackends = Definition {
@@ -377,7 +373,7 @@ budgets! {
         default: 5 * MIB / 4,
         cap: 5 * MIB / 4,
         condition: "its previous version serves, but a TrafficPolicy with `jwt`, `authorization`, `networks`, \
-                    `rateLimit` or `respond` refuses every request of its target (503); object `Accepted=False`",
+                    `rateLimit`, `respond` or `pathRewrite` refuses every request of its target (503); object `Accepted=False`",
         reason: Some(Reason::UnsupportedValue),
         raised_by: "nobody",
         why: "about the limit of an object in etcd, and 64 Ki networks of single IPv6 addresses; a response carries \
@@ -474,35 +470,7 @@ impl Budget {
     /// The budget as a row of the table in `k8s/OPERATING.md`.
     #[must_use]
     pub fn table_row(self) -> String {
-        let it = self.definition();
-        let cap = if it.cap == it.default {
-            "–".to_owned()
-        } else {
-            it.unit.text(it.cap)
-        };
-        let reason = it.reason.map_or_else(String::new, |it| format!(", `{it}`"));
-        format!(
-            "| `{}` | {} | {} | {cap} | {}{reason} | {} | {} |",
-            it.name,
-            it.counts,
-            it.unit.text(it.default),
-            it.condition,
-            it.raised_by,
-            it.why
-        )
-    }
-}
-
-impl Unit {
-    /// A number of this unit: `64 KiB`, `4096`.
-    #[must_use]
-    pub fn text(self, number: u64) -> String {
-        match self {
-            Self::Count => number.to_string(),
-            Self::Bytes if number.is_multiple_of(MIB) => format!("{} MiB", number / MIB),
-            Self::Bytes if number.is_multiple_of(KIB) => format!("{} KiB", number / KIB),
-            Self::Bytes => format!("{number} bytes"),
-        }
+        self.definition().table_row()
     }
 }
 
@@ -511,9 +479,6 @@ impl fmt::Display for Budget {
         f.write_str(self.definition().name)
     }
 }
-
-const KIB: u64 = 1024;
-const MIB: u64 = 1024 * KIB;
 
 #[cfg(test)]
 mod tests;

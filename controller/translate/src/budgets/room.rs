@@ -81,7 +81,8 @@ fn emitting(holder: &Holder) -> AnyUnit {
         HolderKind::TrafficPolicy
         | HolderKind::Networks
         | HolderKind::RateTables
-        | HolderKind::Answers => EffectUnit(name).into(),
+        | HolderKind::Answers
+        | HolderKind::PathRewrite => EffectUnit(name).into(),
         HolderKind::Backend => BackendUseUnit(name).into(),
         HolderKind::XBackend => XBackendUnit(name).into(),
         HolderKind::Pool => PoolUnit(name).into(),

@@ -26,6 +26,8 @@ pub(crate) enum HolderKind {
     RateTables,
     /// The bodies of answers of a TrafficPolicy.
     Answers,
+    /// The rewrite of paths of a TrafficPolicy.
+    PathRewrite,
     Backend,
     XBackend,
     Pool,
@@ -43,6 +45,8 @@ pub(crate) enum Room {
     RateTables,
     /// Bodies of answers.
     Answers,
+    /// Rewrites of paths.
+    PathRewrites,
     /// Backends, XBackends and InferencePools.
     Backends,
     /// Services with their endpoints.
@@ -57,6 +61,7 @@ impl HolderKind {
             Self::Networks => Room::Networks,
             Self::RateTables => Room::RateTables,
             Self::Answers => Room::Answers,
+            Self::PathRewrite => Room::PathRewrites,
             Self::Backend | Self::XBackend | Self::Pool => Room::Backends,
             Self::Service => Room::Services,
         }
@@ -71,6 +76,7 @@ impl Room {
             Self::Networks => [Budget::GatewayNetworks, Budget::GatewayNetworkBytes],
             Self::RateTables => [Budget::GatewayRateRules, Budget::GatewayRateTables],
             Self::Answers => [Budget::GatewayAnswers, Budget::GatewayAnswerBytes],
+            Self::PathRewrites => [Budget::GatewayPathRewrites, Budget::GatewayPathRewriteBytes],
             Self::Backends => [Budget::GatewayBackends, Budget::GatewayBackendBytes],
             Self::Services => [Budget::GatewayEndpoints, Budget::GatewayEndpointBytes],
         }
@@ -84,9 +90,12 @@ impl Room {
     fn parts(self) -> &'static [[bool; 2]] {
         match self {
             Self::RateTables => &[[true, false], [false, true]],
-            Self::Policies | Self::Networks | Self::Answers | Self::Backends | Self::Services => {
-                &[[true, true]]
-            }
+            Self::Policies
+            | Self::Networks
+            | Self::Answers
+            | Self::PathRewrites
+            | Self::Backends
+            | Self::Services => &[[true, true]],
         }
     }
 }

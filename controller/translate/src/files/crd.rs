@@ -139,6 +139,7 @@ mod tests {
             "backend.yaml",
             "error_pages.yaml",
             "jwt.yaml",
+            "path_rewrite.yaml",
             "precedence.yaml",
             "rate_limit.yaml",
             "respond.yaml",

@@ -140,6 +140,9 @@ fn refuses(fail_closed: &Object, previous: &str) -> String {
 fn effect_on_targets(fail_closed: &Object) -> &'static str {
     match fail_closed {
         Object::BackendTlsPolicy(_) => "nothing is sent to its targets",
+        Object::TrafficPolicy(policy) if !policy.restrictions().any() => {
+            "requests of its HTTPRoutes and rules get status 500 (bad_rewrite)"
+        }
         _ => "its targets refuse every request",
     }
 }

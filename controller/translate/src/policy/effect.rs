@@ -4,13 +4,18 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use xds::model::{
-    ObjectName, PolicySpec, PolicyTarget, Precedence, RateLimitKey, RateLimitRule, Resource,
+    ObjectName, PathRewrite, PolicySpec, PolicyTarget, Precedence, RateLimitKey, RateLimitRule,
+    Resource,
 };
 
-use super::api::TrafficPolicy;
+use super::api::{PolicyTargetReference, TrafficPolicy};
+use super::beside_filters::{BesideFilters, beside_filters};
 use super::fields::is_without_effect;
+use super::path_rewrite;
 use super::precedence::{ClaimedPolicy, Phase, TargetedPolicy};
-use super::status::{NO_EFFECT, NONE_OVERRIDDEN, Overridden, PolicyStatus, TargetOutcome};
+use super::status::{
+    INVALID_REWRITE, NO_EFFECT, NONE_OVERRIDDEN, Overridden, PolicyStatus, TargetOutcome,
+};
 use super::tokens::gateways;
 use super::traffic::{PolicyReference, ResolvedPolicy};
 use crate::budgets::Budget;
@@ -55,11 +60,18 @@ impl Unit for EffectUnit {
         let no_room: Vec<Option<Problem>> = targets
             .map(|target| self.no_room(reader, policy, target))
             .collect();
-        let targets = policy.targets.iter().zip(&no_room).zip(&overridden);
+        let beside: Vec<Option<BesideFilters>> = { policy.targets.iter() }
+            .map(|target| self.beside_filters(reader, policy, target))
+            .collect();
+        let why_not = { no_room.iter().zip(&beside) }.map(|(no_room, beside)| WhyNot {
+            no_room: no_room.as_ref(),
+            beside: beside.as_ref(),
+        });
+        let targets = policy.targets.iter().zip(why_not).zip(&overridden);
         let outcomes: Vec<TargetOutcome<'_>> = targets
-            .map(|((target, no_room), overridden)| TargetOutcome {
+            .map(|((target, why_not), overridden)| TargetOutcome {
                 overridden,
-                ..self.outcome(reader, policy, (target, no_room.as_ref()), &mut effect)
+                ..self.outcome(reader, policy, (target, why_not), &mut effect)
             })
             .collect();
         let refused = policy.refused.iter().map(|it| (Phase::Configured, it));
@@ -122,33 +134,22 @@ impl EffectUnit {
         &self,
         reader: &UnitReader<'a>,
         policy: &ResolvedPolicy,
-        (target, no_room): (&'a PolicyReference, Option<&'a Problem>),
+        (target, WhyNot { no_room, beside }): (&'a PolicyReference, WhyNot<'a>),
         effect: &mut Effect,
     ) -> TargetOutcome<'a> {
         let reference = &target.reference;
         let targeted = match &target.targeted {
             Ok(targeted) => targeted,
-            Err(problem) => {
-                return TargetOutcome {
-                    reference,
-                    refusal: Some(problem),
-                    lost: &[],
-                    overridden: &NONE_OVERRIDDEN,
-                    inapplicable: Cow::Borrowed(&[]),
-                    inapplicable_are: NO_EFFECT,
-                    effect: None,
-                    is_left: false,
-                    refuses_all: false,
-                    in_use: false,
-                };
-            }
+            Err(problem) => return without_target(reference, problem),
         };
         let rank = (Phase::Configured, policy.created, &self.0);
         let claimed_policy = reader.claimed_policy(&targeted.target, rank);
         let lost = claimed_policy.map_or(&[][..], |claimed_policy| &claimed_policy.lost);
         let nothing_left = claimed_policy.is_none_or(|it| is_without_effect(&it.spec));
         let too_large = claimed_policy.and_then(|it| it.too_large.as_ref());
-        let mut refusal = targeted.refusal.as_ref().or(too_large).or(no_room);
+        let ambiguous = beside.and_then(BesideFilters::refusal);
+        let own = targeted.refusal.as_ref().or(too_large);
+        let mut refusal = own.or(no_room).or(ambiguous);
         if nothing_left {
             refusal = refusal.or_else(|| lost.first());
         }
@@ -172,6 +173,9 @@ impl EffectUnit {
         if let Some(problem) = connections {
             inapplicable.to_mut().push(problem);
         }
+        if let Some(problem) = beside.and_then(BesideFilters::inapplicable) {
+            inapplicable.to_mut().push(problem.clone());
+        }
         TargetOutcome {
             reference,
             refusal,
@@ -181,9 +185,26 @@ impl EffectUnit {
             inapplicable_are,
             effect: claimed_policy.and_then(|it| effect_of(&it.spec)),
             is_left,
-            refuses_all: targeted.spec.is_invalid || too_large.is_some() || is_closed,
+            refuses_all: targeted.spec.is_invalid
+                || too_large.is_some()
+                || is_closed
+                || ambiguous.is_some(),
             in_use,
         }
+    }
+
+    /// What filters of a target's rules mean for the rewrite of its paths.
+    fn beside_filters(
+        &self,
+        reader: &UnitReader<'_>,
+        policy: &ResolvedPolicy,
+        target: &PolicyReference,
+    ) -> Option<BesideFilters> {
+        let targeted = target.targeted.as_ref().ok()?;
+        let rank = (Phase::Configured, policy.created, &self.0);
+        let claimed = reader.claimed_policy(&targeted.target, rank)?;
+        claimed.spec.path_rewrite.as_ref()?;
+        beside_filters(reader, &targeted.target)
     }
 
     /// What the policy loses at each of its targets to policies that take precedence.
@@ -208,10 +229,12 @@ impl EffectUnit {
         let of = |kind| reader.full_gateways(kind, &self.0, gateways);
         let rate_rules = of(HolderKind::RateTables).of(Budget::GatewayRateRules);
         let policy = of(HolderKind::TrafficPolicy);
-        let parts = [HolderKind::Networks, HolderKind::Answers].map(of);
-        parts
-            .into_iter()
-            .fold(policy.and(rate_rules), FullGateways::and)
+        let parts = [
+            HolderKind::Networks,
+            HolderKind::Answers,
+            HolderKind::PathRewrite,
+        ];
+        { parts.into_iter().map(of) }.fold(policy.and(rate_rules), FullGateways::and)
     }
 
     /// The Gateways that have no room for the keys of its rate limits.
@@ -359,10 +382,52 @@ fn beside_connections(
     ))
 }
 
+/// The outcome where the target is none.
+fn without_target<'a>(
+    reference: &'a PolicyTargetReference,
+    problem: &'a Problem,
+) -> TargetOutcome<'a> {
+    TargetOutcome {
+        reference,
+        refusal: Some(problem),
+        lost: &[],
+        overridden: &NONE_OVERRIDDEN,
+        inapplicable: Cow::Borrowed(&[]),
+        inapplicable_are: NO_EFFECT,
+        effect: None,
+        is_left: false,
+        refuses_all: false,
+        in_use: false,
+    }
+}
+
 /// Listeners that a message names.
 const MOST_NAMED: usize = 4;
-/// The effect of a policy that limits rates, with what may be unexpected.
+
+/// Why a policy has no effect at a target, beside what was found with the target itself.
+#[derive(Clone, Copy)]
+struct WhyNot<'a> {
+    no_room: Option<&'a Problem>,
+    beside: Option<&'a BesideFilters>,
+}
+
+/// The effect of a policy with what may be unexpected.
 fn effect_of(spec: &PolicySpec) -> Option<Cow<'static, str>> {
+    match &spec.path_rewrite {
+        Some(PathRewrite::Invalid) => Some(INVALID_REWRITE.into()),
+        Some(PathRewrite::Rule(rule)) => {
+            let warning = path_rewrite::warning(rule.substitution());
+            let warning = warning.map(|it| {
+                format!("the policy has an effect; in pathRewrite.substitution {it}").into()
+            });
+            warning.or_else(|| effect_of_limits(spec))
+        }
+        None => effect_of_limits(spec),
+    }
+}
+
+/// That of a policy that limits rates.
+fn effect_of_limits(spec: &PolicySpec) -> Option<Cow<'static, str>> {
     let keys = spec.rate_limit.as_ref()?.rules.iter();
     let keys = keys.flat_map(|rule| &rule.key);
     let header = keys.filter_map(|part| match part {

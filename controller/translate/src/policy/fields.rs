@@ -40,7 +40,9 @@ pub(crate) enum FieldScope {
     Socket,
     /// Gateways, listeners, routes of requests and their rules.
     Request,
-    /// The same, and routes of connections and datagrams.
+    /// HTTPRoutes and their rules.
+    HttpRoute,
+    /// Those of requests, and routes of connections and datagrams.
     Client,
     /// Gateways, and destinations of requests.
     Upstream,
@@ -50,16 +52,17 @@ pub(crate) enum FieldScope {
 impl FieldScope {
     pub(crate) fn holds(self, target: &PolicyTarget) -> bool {
         match target {
-            PolicyTarget::Gateway(_) => true,
+            PolicyTarget::Gateway(_) => self != Self::HttpRoute,
             PolicyTarget::ListenerSet(_) => self.holds_for_listener_sets(),
             PolicyTarget::Listener(key) if key.listener_set().is_some() => {
                 self.holds_for_listener_sets()
             }
-            PolicyTarget::Listener(_) => self != Self::Upstream,
+            PolicyTarget::Listener(_) => ![Self::Upstream, Self::HttpRoute].contains(&self),
             PolicyTarget::Route { kind, .. } | PolicyTarget::Rule { kind, .. } => {
                 let is_of_requests = RouteKind::named(kind).is_some_and(RouteKind::is_of_requests);
                 match self {
                     Self::Client => true,
+                    Self::HttpRoute => RouteKind::named(kind) == Some(RouteKind::Http),
                     Self::Request | Self::Any => is_of_requests,
                     Self::Socket | Self::Upstream => false,
                 }
@@ -79,6 +82,7 @@ impl FieldScope {
         match self {
             Self::Socket => "a Gateway or one of its own listeners",
             Self::Request => "a Gateway, a listener, a route or a rule",
+            Self::HttpRoute => "an HTTPRoute or one of its named rules",
             Self::Client => "a Gateway, a listener, or a route of any kind",
             Self::Upstream => "a Gateway, a Service or a Backend",
             Self::Any => "any target",
@@ -88,6 +92,11 @@ impl FieldScope {
 
 /// The fields whose loss would allow requests, or let them through to backends.
 pub(crate) const RESTRICTIONS: [&str; 5] = [JWT, AUTHORIZATION, NETWORKS, RATE_LIMIT, RESPOND];
+
+/// The fields that stay if others of their policy are invalid: restrictions, and what backends rely on.
+pub(crate) fn stays_alone(field: &Field) -> bool {
+    RESTRICTIONS.contains(&field.name) || field.name == PATH_REWRITE
+}
 
 /// Whether none of the settings is left.
 pub(crate) fn is_without_effect(spec: &PolicySpec) -> bool {
@@ -99,6 +108,7 @@ const AUTHORIZATION: &str = "authorization";
 const NETWORKS: &str = "networks";
 const RATE_LIMIT: &str = "rateLimit";
 const RESPOND: &str = "respond";
+const PATH_REWRITE: &str = "pathRewrite";
 /// The first name of trust.
 const TRUST: &str = "trustedHops";
 
@@ -131,6 +141,7 @@ macro_rules! fields {
             field!(RATE_LIMIT, Request, rate_limit, |_, _| false),
             field!(RESPOND, Request, respond),
             field!("errorPages", Request, error_pages),
+            field!(PATH_REWRITE, HttpRoute, path_rewrite),
             field!(TRUST, Socket, trust),
             field!("proxyProtocol", Socket, proxy_protocol),
             field!("pathOptions", Socket, path_options),

@@ -8,7 +8,7 @@ use xds::model::{
 };
 
 use super::api::Restrictions;
-use super::fields::{FIELDS, Field, FieldScope, RESTRICTIONS, is_without_effect};
+use super::fields::{FIELDS, Field, FieldScope, RESTRICTIONS, is_without_effect, stays_alone};
 use crate::objects::kinds::ObjectKind;
 use crate::route::name::RouteKind;
 use crate::status::problem;
@@ -262,10 +262,10 @@ fn leave<'a>(
 }
 
 /// Access restrictions apply even if the rest of the policy is rejected: without them everything
-/// would be allowed.
+/// would be allowed. So does the rewrite of paths: without it backends would get others.
 fn keep_restrictions(spec: &mut PolicySpec) {
     for field in FIELDS {
-        if !RESTRICTIONS.contains(&field.name) {
+        if !stays_alone(field) {
             (field.clear)(spec);
         }
     }

@@ -1,28 +1,27 @@
 //! Lowers traffic policies.
 
 use std::net::IpAddr;
-use std::num::{NonZeroU32, NonZeroU64};
 
-use xds::limits_table;
 use xds::model::{
-    AccessLog, AccessLogFilter, Ejection, EscapedSlash, HealthPath, JwtSource, Limits, LogFormat,
-    ObjectName, PathOptions, PolicySpec, Precedence, ProxyProtocolIn, ProxyProtocolMode,
-    RetryBudget, Timeout, Trust,
+    AccessLog, AccessLogFilter, Ejection, EscapedSlash, HealthPath, JwtSource, LogFormat,
+    ObjectName, PathOptions, PathRewrite, PolicySpec, Precedence, ProxyProtocolIn,
+    ProxyProtocolMode, RetryBudget, Trust,
 };
 
 use super::api::{
-    AccessLogFormat, AccessLogSpec, EjectionSpec, EscapedSlashAction, JwtFromSpec, LimitsSpec,
-    PathOptionsSpec, PolicyStanding, PrecedenceSpec, ProxyProtocolSpec, RejectedPolicy,
-    TrafficPolicy, TrafficPolicySpec,
+    AccessLogFormat, AccessLogSpec, EjectionSpec, EscapedSlashAction, JwtFromSpec, PathOptionsSpec,
+    PolicyStanding, PrecedenceSpec, ProxyProtocolSpec, RejectedPolicy, TrafficPolicy,
+    TrafficPolicySpec,
 };
 use super::bodies::{Bodies, ReadBodies};
 use super::fields::is_without_effect;
+use super::limits::{limits, reduce, time};
 use super::networks::ReadLists;
+use super::path_rewrite::{self, ANSWERED_UNTIL_THEN};
 use super::precedence::REFUSED_UNTIL_THEN;
 use super::{answer, api, authorization, error_pages, jwt, networks, rate_limit};
 use crate::backend::referrer::{Referrer, TrafficKind};
 use crate::objects::reader::Reader;
-use crate::route::rule::duration;
 use crate::status::problem;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
@@ -85,6 +84,7 @@ pub(crate) fn lower(
         before,
         (&mut lowered, &mut findings),
     );
+    refusal = refusal.or(findings.invalid_rewrite);
     if let Some(invalid) = findings.invalid {
         lowered = PolicySpec {
             precedence,
@@ -114,6 +114,8 @@ pub(crate) fn lower(
 struct Findings {
     /// Why it cannot be enforced.
     invalid: Option<Problem>,
+    /// Why paths cannot be rewritten.
+    invalid_rewrite: Option<Problem>,
     left_out: Vec<Problem>,
     refs: Vec<Problem>,
     read: ReadEntries,
@@ -134,7 +136,7 @@ impl Findings {
     }
 }
 
-/// Lowers what restricts access, and what the gateway answers.
+/// Lowers what restricts access, what the gateway answers, and what backends rely on.
 fn restrict(
     reader: &Reader<'_>,
     namespace: &str,
@@ -166,6 +168,12 @@ fn restrict(
         let (policy, problems) = rate_limit::lower(rate_limit);
         findings.refuse("spec.rateLimit", problems);
         lowered.rate_limit = Some(policy);
+    }
+    if let Some(rewrite) = &spec.path_rewrite {
+        let (rewrite, problems) = path_rewrite::lower(rewrite);
+        findings.invalid_rewrite =
+            with_consequence("spec.pathRewrite", problems, ANSWERED_UNTIL_THEN);
+        lowered.path_rewrite = Some(rewrite);
     }
     let known = before.map(|before| &before.bodies);
     let mut bodies = Bodies::new(reader, namespace, known);
@@ -231,6 +239,9 @@ fn refusing(object: &TrafficPolicy, mut hidden: Vec<JwtSource>) -> PolicySpec {
 
 /// A policy of which no version was ever valid.
 fn without_version(rejected: &RejectedPolicy) -> LoweredPolicy {
+    if !rejected.restricts.any() {
+        return without_rewrite();
+    }
     let hidden = token_sources(&rejected.token_sources);
     let RejectedPolicy {
         restricts,
@@ -260,6 +271,22 @@ fn without_version(rejected: &RejectedPolicy) -> LoweredPolicy {
     }
 }
 
+/// A policy that rewrites paths, and of which no version was ever valid.
+fn without_rewrite() -> LoweredPolicy {
+    let message = format!("no version of the policy is valid{ANSWERED_UNTIL_THEN}");
+    LoweredPolicy {
+        spec: PolicySpec {
+            path_rewrite: Some(PathRewrite::Invalid),
+            ..PolicySpec::default()
+        },
+        refusal: Some(Problem::new(Reason::Invalid, "", message)),
+        reduced: Vec::new(),
+        left_out: Vec::new(),
+        refs: Vec::new(),
+        read: ReadEntries::default(),
+    }
+}
+
 /// The places of tokens, without those that are invalid.
 fn token_sources(specs: &[JwtFromSpec]) -> Vec<JwtSource> {
     let sources = specs.iter().flat_map(|spec| {
@@ -274,6 +301,10 @@ fn token_sources(specs: &[JwtFromSpec]) -> Vec<JwtSource> {
 
 /// Combines the problems of a restriction, with their consequence.
 fn unenforceable(field: &str, problems: Vec<Problem>) -> Option<Problem> {
+    with_consequence(field, problems, REFUSED_UNTIL_THEN)
+}
+
+fn with_consequence(field: &str, problems: Vec<Problem>, consequence: &str) -> Option<Problem> {
     let problems: Vec<_> = problems.into_iter().map(|it| it.under(field)).collect();
     let first = problems.first()?;
     let message = match &*problems {
@@ -281,7 +312,7 @@ fn unenforceable(field: &str, problems: Vec<Problem>) -> Option<Problem> {
         all => problem::join(all.iter()),
     };
     Some(Problem {
-        message: message + REFUSED_UNTIL_THEN,
+        message: message + consequence,
         ..first.clone()
     })
 }
@@ -341,69 +372,6 @@ fn access_log(spec: &AccessLogSpec) -> Result<AccessLog, Problem> {
             duration_at_least: at_least.transpose()?,
         },
     })
-}
-
-macro_rules! lower_limits {
-    ($($(#[$doc:meta])* $field:ident $name:literal:
-        $kind:ident, $scope:ident, $default:literal, $least:literal..=$most:literal;)*) => {
-        fn limits(spec: &LimitsSpec) -> Result<Limits, Problem> {
-            Ok(Limits {
-                $($field: {
-                    let written = spec.$field.as_ref();
-                    let field = concat!("spec.limits.", $name);
-                    written.map(|it| it.lower(field)).transpose()?
-                },)*
-            })
-        }
-    };
-}
-
-limits_table!(lower_limits);
-
-/// The value of a limit in a policy object.
-trait WrittenLimit {
-    type Given;
-
-    fn lower(&self, field: &str) -> Result<Self::Given, Problem>;
-}
-
-macro_rules! numbers {
-    ($($number:ty),*) => {
-        $(impl WrittenLimit for $number {
-            type Given = Self;
-
-            fn lower(&self, _: &str) -> Result<Self, Problem> {
-                Ok(*self)
-            }
-        })*
-    };
-}
-
-numbers!(u32, u64, NonZeroU32, NonZeroU64);
-
-impl WrittenLimit for String {
-    type Given = Timeout;
-
-    fn lower(&self, field: &str) -> Result<Timeout, Problem> {
-        time(self, field).map(Timeout::from)
-    }
-}
-
-/// Reduces numbers that were valid in earlier versions to the maximum.
-fn reduce(limits: &mut Limits) -> Vec<Problem> {
-    let fields = [
-        ("requestLineBytes", &mut limits.request_line_bytes),
-        ("headBytes", &mut limits.head_bytes),
-    ];
-    let reduced = fields.into_iter().filter_map(|(name, number)| {
-        let max = u32::try_from(Limits::row(name)?.most).ok()?;
-        let written = number.filter(|it| it.get() > max)?;
-        *number = NonZeroU32::new(max);
-        let message = format!("{written} is more than the maximum of {max}, which applies instead");
-        let field = format!("spec.limits.{name}");
-        Some(Problem::new(Reason::Invalid, &field, message))
-    });
-    reduced.collect()
 }
 
 fn trust(spec: &TrafficPolicySpec) -> Result<Option<Trust>, Problem> {
@@ -469,14 +437,6 @@ fn ejection(spec: &EjectionSpec) -> Result<Ejection, Problem> {
         base,
         max,
         max_percent: spec.max_percent,
-    })
-}
-
-fn time(text: &str, field: &str) -> Result<std::time::Duration, Problem> {
-    let parsed = duration(text, field).map(|duration| duration.0);
-    parsed.map_err(|problem| Problem {
-        reason: Reason::Invalid,
-        ..problem
     })
 }
 

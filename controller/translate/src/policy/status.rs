@@ -166,6 +166,9 @@ pub(crate) static NONE_OVERRIDDEN: Overridden = Overridden {
 /// That fields of a policy do nothing at a target.
 pub(crate) const NO_EFFECT: &str = "some fields have no effect here";
 
+/// That a policy rewrites paths, and is invalid.
+pub(crate) const INVALID_REWRITE: &str = "requests get status 500 (bad_rewrite)";
+
 /// The result of a policy at one target.
 pub(crate) struct TargetOutcome<'a> {
     pub(crate) reference: &'a PolicyTargetReference,
@@ -301,6 +304,7 @@ fn attached(conditions: Conditions, target: &TargetOutcome<'_>) -> Conditions {
                 (Some(problem), _) if problem.reason == Reason::GatewayFull => {
                     "the policy has an effect at other Gateways".into()
                 }
+                (Some(_), Some(effect)) if *effect == INVALID_REWRITE => effect.clone(),
                 (Some(_), _) => "only the policy's access restrictions have an effect".into(),
             };
             let status = ConditionStatus::True;

@@ -79,6 +79,7 @@ impl Unit for PolicyUnit {
         }
         let rejected = RejectedPolicy {
             restricts,
+            rewrites_paths: object.rewrites_paths(),
             token_sources: object.token_sources(),
             ..RejectedPolicy::default()
         };
@@ -88,7 +89,7 @@ impl Unit for PolicyUnit {
                 target_refs: object.spec.target_refs.clone(),
                 ..TrafficPolicySpec::default()
             },
-            standing: if restricts.any() {
+            standing: if restricts.any() || object.rewrites_paths() {
                 PolicyStanding::Rejected(rejected)
             } else {
                 PolicyStanding::Admitted

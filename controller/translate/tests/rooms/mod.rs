@@ -6,6 +6,7 @@ mod certificates;
 mod closed_hosts;
 mod listener_limits;
 mod networks;
+mod path_rewrites;
 
 use std::collections::BTreeSet;
 

@@ -280,6 +280,8 @@ pub(super) struct RequestSettings<'a> {
     pub(super) respond: Option<&'a Policy>,
     /// The policy with pages for errors.
     pub(super) error_pages: Option<&'a Policy>,
+    /// The policy that rewrites paths.
+    pub(super) path_rewrite: Option<&'a Policy>,
     /// What nearer targets cannot replace.
     pub(super) enforced: Enforced<'a>,
     /// The policy of the widest target whose restrictions cannot be enforced.
@@ -302,6 +304,7 @@ impl<'a> RequestSettings<'a> {
             rate_limit,
             respond,
             error_pages,
+            path_rewrite,
             enforced,
             invalid,
             invalid_for_connections,
@@ -315,6 +318,7 @@ impl<'a> RequestSettings<'a> {
             && place(*rate_limit) == place(other.rate_limit)
             && place(*respond) == place(other.respond)
             && place(*error_pages) == place(other.error_pages)
+            && place(*path_rewrite) == place(other.path_rewrite)
             && enforced.is_same(&other.enforced)
             && *invalid == other.invalid
             && *invalid_for_connections == other.invalid_for_connections
@@ -333,6 +337,7 @@ impl<'a> RequestSettings<'a> {
             rate_limit: None,
             respond: None,
             error_pages: None,
+            path_rewrite: None,
             enforced: Enforced::default(),
             invalid: None,
             invalid_for_connections: None,
@@ -359,6 +364,8 @@ impl<'a> RequestSettings<'a> {
         self.respond = respond.or(self.respond);
         let error_pages = policy_with(|spec| spec.error_pages.is_some());
         self.error_pages = error_pages.or(self.error_pages);
+        let path_rewrite = policy_with(|spec| spec.path_rewrite.is_some());
+        self.path_rewrite = path_rewrite.or(self.path_rewrite);
         self.enforced.add(nearer);
         // Not for a nearer target to lift.
         self.invalid = self.invalid.or(nearer.invalid());

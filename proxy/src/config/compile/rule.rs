@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use xds::model::{
-    self, HttpRule, InvalidBackend, ObjectName, PolicyKey, Route, RouteBackend, Target, Timeout,
-    Transport,
+    self, HttpRule, InvalidBackend, ObjectName, PolicyKey, PolicyTarget, Route, RouteBackend,
+    Target, Timeout, Transport,
 };
 
 use super::answer::Answers;
@@ -24,7 +24,7 @@ use crate::config::{
 use crate::limits::Limits;
 use crate::names::KeyPrefix;
 use crate::policy::client_networks::ClientNetworks;
-use crate::policy::compiled::{BackendPolicy, RulePolicy};
+use crate::policy::compiled::{BackendPolicy, RewriteTarget, RulePolicy};
 use crate::policy::effective_fields::PolicyView;
 use crate::policy::jwt::{Authenticator, ClaimsUse};
 use crate::policy::rate_limit::RateLimits;
@@ -125,7 +125,7 @@ impl<'c> RuleCompiler<'c> {
         let RulePolicy {
             mut responses,
             backends,
-        } = RulePolicy::compile(rule);
+        } = rule_policy(rule, settings);
         let own_answer = self.answers.all_of(settings.respond).into_iter().next();
         let answer_reads_claims = own_answer.as_ref().is_some_and(|it| it.reads_claims());
         if let Some(respond) = own_answer {
@@ -281,6 +281,22 @@ impl<'c> RuleCompiler<'c> {
         transport: Transport,
     ) -> Result<ClusterIndex, InvalidBackend> {
         self.targets.find(target, transport, self.gateway)
+    }
+}
+
+/// The filters of a rule, with the rewrite of paths by a policy.
+fn rule_policy(rule: &HttpRule, settings: &RequestSettings<'_>) -> RulePolicy {
+    let filters = RulePolicy::compile(rule);
+    let Some(policy) = settings.path_rewrite else {
+        return filters;
+    };
+    let target = match &policy.target {
+        PolicyTarget::Rule { .. } => RewriteTarget::Rule,
+        _ => RewriteTarget::Route,
+    };
+    match &policy.spec.path_rewrite {
+        Some(rewrite) => filters.with_path_rewrite(rule, rewrite, target),
+        None => filters,
     }
 }
 

@@ -2,17 +2,19 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 use xds::model::{
-    Allow, Cors, FilterSet, Filters, HeaderEdit, Hostname, HttpRule, InvalidBackend, Mirror,
-    PathEdit, Redirect, RequestProtocol, Rewrite, RouteBackend, Scheme, Target, Timeouts,
+    self, Allow, Cors, FilterSet, Filters, HeaderEdit, Hostname, HttpRule, InvalidBackend, Mirror,
+    PathEdit, PathRewriteRule, Redirect, RequestProtocol, Rewrite, RouteBackend, Scheme,
+    Substitution, Target, Timeouts,
 };
 
-use super::RulePolicy;
+use super::{RewriteTarget, RulePolicy};
 use crate::http::h1::encode::{Expectation, UpstreamRequest};
 use crate::http::h1::{HeadLimits, HeadScan, Progress, parse_request};
 use crate::http::head::RequestHead;
 use crate::http::known::KnownHeader;
 use crate::policy::forwarded::{Hop, TrustedHops};
 use crate::policy::path_edit::RequestPath;
+use crate::policy::path_rewrite::PathRewrite;
 use crate::policy::request_id::RequestId;
 use crate::policy::sample::written;
 
@@ -244,4 +246,46 @@ fn a_request_passes_through_every_filter() {
          x-request-id: 00000000-0000-4000-8000-000000000000\r\nx-by: rule\r\n\r\n"
     );
     parsed(&upstream);
+}
+
+#[test]
+fn a_filter_wins_over_the_rewrite_of_a_route_and_is_ambiguous_beside_that_of_its_rule() {
+    let substitution = Substitution::parse("/b").expect("a substitution");
+    let pattern = PathRewriteRule::parse("^/a", substitution).expect("a pattern");
+    let rewrite = model::PathRewrite::Rule(pattern);
+    let filter = |path: Option<PathEdit>| {
+        Filters::from(FilterSet {
+            rewrite: Some(Rewrite {
+                hostname: Hostname::parse("other.test").ok(),
+                path,
+            }),
+            ..FilterSet::default()
+        })
+    };
+    let with_path = || filter(Some(PathEdit::Full("/f".to_owned())));
+    let rewrites = |rule: &HttpRule, target| {
+        let policy = RulePolicy::compile(rule).with_path_rewrite(rule, &rewrite, target);
+        let backends = policy.backends.iter();
+        let rewrites = backends.map(|it| it.as_ref().and_then(|it| it.path_rewrite.clone()));
+        rewrites.collect::<Vec<_>>()
+    };
+    let by_policy = || Some(PathRewrite::compile(&rewrite));
+    let ambiguous = || Some(PathRewrite::Ambiguous);
+    let (route, of_rule) = (RewriteTarget::Route, RewriteTarget::Rule);
+    let none = rule(Filters::default(), vec![Filters::default(), filter(None)]);
+    for target in [route, of_rule] {
+        assert_eq!(rewrites(&none, target), [by_policy(), by_policy()]);
+    }
+    let one = rule(Filters::default(), vec![Filters::default(), with_path()]);
+    assert_eq!(rewrites(&one, route), [by_policy(), None]);
+    assert_eq!(rewrites(&one, of_rule), [ambiguous(), ambiguous()]);
+    let all = rule(with_path(), vec![Filters::default()]);
+    assert_eq!(rewrites(&all, route), [None]);
+    assert_eq!(rewrites(&all, of_rule), [ambiguous()]);
+    let invalid =
+        RulePolicy::compile(&none).with_path_rewrite(&none, &model::PathRewrite::Invalid, route);
+    let first = invalid
+        .of_backend(0)
+        .and_then(|it| it.path_rewrite.as_ref());
+    assert_eq!(first, Some(&PathRewrite::Invalid));
 }

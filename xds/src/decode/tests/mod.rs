@@ -1,6 +1,7 @@
 //! Invalid messages, and the exact problems reported.
 
 mod features;
+mod path_rewrite;
 mod policies;
 mod precedence;
 mod rate_limit;

@@ -7,6 +7,7 @@
 
 mod automaton;
 mod budget;
+mod finder;
 mod known;
 mod matcher;
 mod syntax;
@@ -22,6 +23,8 @@ use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 pub use budget::PatternBudget;
+pub use finder::{Finder, FinderMemory, Found};
+pub(super) use finder::{FinderError, Groups};
 pub use matcher::{MatchMemory, Matcher};
 pub use work::{MatchWork, WorkExceeded};
 

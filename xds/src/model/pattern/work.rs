@@ -75,6 +75,14 @@ impl Costs {
         }
     }
 
+    /// The same with so many classes of bytes, as a power of two.
+    pub(super) fn with_stride(self, stride2: usize) -> Self {
+        Self {
+            row: (size_of::<LazyStateID>() << stride2) + STATE_OVERHEAD,
+            ..self
+        }
+    }
+
     /// Whatever the text is: to visit every state of the expression.
     pub(super) fn visit_all(&self) -> usize {
         STEPS_PER_STATE * self.states + STEPS_PER_TRANSITION

@@ -7,6 +7,7 @@ mod backend_traffic;
 mod entries;
 mod jwt;
 mod networks;
+mod path_rewrite;
 mod rate_limit;
 mod traffic;
 
@@ -26,6 +27,7 @@ pub use jwt::{
     RemoteJwksSpec,
 };
 pub use networks::{NetworkListRef, NetworksSpec};
+pub use path_rewrite::PathRewriteSpec;
 pub use rate_limit::{
     ClientAddressKeySpec, RateLimitHeadersSpec, RateLimitKeySpec, RateLimitRuleSpec, RateLimitSpec,
     RatePeriodSpec, WholeKeySpec,

@@ -8,8 +8,8 @@ use xds::limits_table;
 use xds::model::limits::{self, LimitKind};
 
 use super::{
-    AuthorizationSpec, ErrorPageSpec, JwtFromSpec, JwtSpec, NetworksSpec, RateLimitSpec,
-    RespondSpec,
+    AuthorizationSpec, ErrorPageSpec, JwtFromSpec, JwtSpec, NetworksSpec, PathRewriteSpec,
+    RateLimitSpec, RespondSpec,
 };
 use crate::objects::api::ObjectMeta;
 
@@ -31,7 +31,7 @@ pub enum PolicyStanding {
     Admitted,
     /// This version stays in effect, since a later one was rejected, which reads tokens from here.
     Kept(Vec<JwtFromSpec>),
-    /// Every request of the targets is refused: no version was ever valid, or the last valid one does not
+    /// Every request of the targets is refused, or answered with an error: no version was ever valid, or the last valid one does not
     /// restrict access as the latest one would. Targets are known as far as they could be read.
     Rejected(RejectedPolicy),
 }
@@ -39,10 +39,12 @@ pub enum PolicyStanding {
 /// What is known about a policy whose latest version is rejected, and no version of which is in effect.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RejectedPolicy {
-    /// The ways in which it may restrict access, at least one.
+    /// The ways in which it may restrict access; none only if it rewrites paths.
     pub restricts: Restrictions,
     /// Those of them that it names, if maybe with a typo; an unknown field is none.
     pub names: Restrictions,
+    /// Whether it rewrites paths, which backends expect.
+    pub rewrites_paths: bool,
     /// Whether it has a field of an unknown name, which may restrict access in any way.
     pub has_unknown: bool,
     /// Where it reads tokens from.
@@ -131,6 +133,15 @@ impl TrafficPolicy {
         }
     }
 
+    /// Whether the policy rewrites paths, or was meant to.
+    #[must_use]
+    pub fn rewrites_paths(&self) -> bool {
+        match &self.standing {
+            PolicyStanding::Rejected(rejected) => rejected.rewrites_paths,
+            PolicyStanding::Admitted | PolicyStanding::Kept(_) => self.spec.path_rewrite.is_some(),
+        }
+    }
+
     /// Whether nearer targets can only tighten what it sets.
     fn overrides(&self) -> bool {
         self.spec.precedence == Some(PrecedenceSpec::Overrides)
@@ -174,6 +185,9 @@ pub struct TrafficPolicySpec {
     /// Pages in the place of the contents of errors.
     #[serde(default)]
     pub error_pages: Option<Vec<ErrorPageSpec>>,
+    /// How paths are rewritten for backends.
+    #[serde(default)]
+    pub path_rewrite: Option<PathRewriteSpec>,
     #[serde(default)]
     pub limits: Option<LimitsSpec>,
     /// Number of trusted hops in front of the gateway; excludes `trustedSources`.

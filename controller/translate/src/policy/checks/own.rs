@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use xds::model::ObjectName;
+use xds::model::{ObjectName, Substitution};
 
 use super::answer;
 use super::presumed::{
@@ -16,11 +16,12 @@ use crate::files::{crd, suggest};
 use crate::network;
 use crate::objects::admission::{Admissible, guarded};
 use crate::policy::api::{
-    AuthorizationRuleSpec, JwtFromSpec, JwtProviderSpec, NetworksSpec, PolicyStanding,
-    RateLimitRuleSpec, RejectedPolicy, Restrictions, TrafficPolicy, TrafficPolicySpec,
+    AuthorizationRuleSpec, JwtFromSpec, JwtProviderSpec, NetworksSpec, PathRewriteSpec,
+    PolicyStanding, RateLimitRuleSpec, RejectedPolicy, Restrictions, TrafficPolicy,
+    TrafficPolicySpec,
 };
 use crate::policy::expression::Expression;
-use crate::policy::{jwks, settings};
+use crate::policy::{jwks, path_rewrite, settings};
 use crate::route::header_edit;
 
 impl Admissible for Backend {
@@ -48,6 +49,7 @@ impl Admissible for TrafficPolicy {
         let spec = written.get("spec").and_then(Value::as_object);
         let names = |field| spec.is_some_and(|spec| may_have(spec, field, false));
         let overrides = spec.is_some_and(may_override);
+        let rewrites_paths = names(PATH_REWRITE);
         let names = Restrictions {
             jwt: names(JWT),
             authorization: names(AUTHORIZATION),
@@ -62,7 +64,7 @@ impl Admissible for TrafficPolicy {
             ..names
         };
         let has_unknown = spec.is_none_or(|spec| spec.keys().any(|name| is_unknown(name)));
-        restricts.any().then(|| Self {
+        (restricts.any() || rewrites_paths).then(|| Self {
             metadata: presumed_metadata(name, written),
             spec: TrafficPolicySpec {
                 target_refs: spec.map(presumed_targets).unwrap_or_default(),
@@ -71,6 +73,7 @@ impl Admissible for TrafficPolicy {
             standing: PolicyStanding::Rejected(RejectedPolicy {
                 restricts,
                 names,
+                rewrites_paths,
                 has_unknown,
                 token_sources: spec.map(presumed_token_sources).unwrap_or_default(),
                 last_valid: None,
@@ -80,7 +83,8 @@ impl Admissible for TrafficPolicy {
 
     fn duplicate_replacement(&self) -> Option<Self> {
         let restricts = self.restrictions();
-        restricts.any().then(|| Self {
+        let rewrites_paths = self.rewrites_paths();
+        (restricts.any() || rewrites_paths).then(|| Self {
             metadata: self.metadata.clone(),
             spec: TrafficPolicySpec {
                 target_refs: self.spec.target_refs.clone(),
@@ -89,6 +93,7 @@ impl Admissible for TrafficPolicy {
             standing: PolicyStanding::Rejected(RejectedPolicy {
                 restricts,
                 names: restricts,
+                rewrites_paths,
                 has_unknown: matches!(&self.standing, PolicyStanding::Rejected(it) if it.has_unknown),
                 token_sources: self.token_sources(),
                 last_valid: None,
@@ -127,6 +132,7 @@ impl Admissible for TrafficPolicy {
                     || may_mean(name, NETWORKS, false)
                     || may_mean(name, RATE_LIMIT, false)
                     || may_mean(name, RESPOND, false)
+                    || may_mean(name, PATH_REWRITE, false)
                     || may_mean(name, PRECEDENCE, false)
             }
             _ => guarded(
@@ -136,6 +142,7 @@ impl Admissible for TrafficPolicy {
                     "spec.networks",
                     "spec.rateLimit",
                     "spec.respond",
+                    "spec.pathRewrite",
                 ],
                 field,
             ),
@@ -170,6 +177,9 @@ impl Admissible for TrafficPolicy {
             }
             let pages = self.spec.error_pages.as_deref().unwrap_or_default();
             check.each(ERROR_PAGES, pages, answer::error_page);
+            if let Some(rewrite) = &self.spec.path_rewrite {
+                check.field(PATH_REWRITE, |check| path_rewrite(check, rewrite));
+            }
         });
     }
 }
@@ -235,6 +245,7 @@ impl TrafficPolicy {
             standing: PolicyStanding::Rejected(RejectedPolicy {
                 restricts: later.restricts.and(self.restrictions()),
                 names: later.names,
+                rewrites_paths: later.rewrites_paths || self.rewrites_paths(),
                 has_unknown: later.has_unknown,
                 token_sources,
                 last_valid: Some(Arc::new(self)),
@@ -278,6 +289,7 @@ const RATE_LIMIT: &str = "rateLimit";
 const RESPOND: &str = "respond";
 const ERROR_PAGES: &str = "errorPages";
 const LIMITS: &str = "limits";
+const PATH_REWRITE: &str = "pathRewrite";
 const PRECEDENCE: &str = "precedence";
 
 fn rule(check: &mut Check, rule: &AuthorizationRuleSpec) {
@@ -311,6 +323,24 @@ fn networks_fit(check: &mut Check, networks: &NetworksSpec) {
             }
         });
     }
+}
+
+fn path_rewrite(check: &mut Check, rewrite: &PathRewriteSpec) {
+    check.fits_field(
+        "pattern",
+        Some(&rewrite.pattern),
+        path_rewrite::check_pattern,
+    );
+    check.field("substitution", |check| {
+        match Substitution::parse(&rewrite.substitution) {
+            Ok(substitution) => {
+                if let Some(warning) = path_rewrite::warning(&substitution) {
+                    check.warn(warning);
+                }
+            }
+            Err(why) => check.refuse(why.to_string()),
+        }
+    });
 }
 
 fn provider(check: &mut Check, provider: &JwtProviderSpec) {

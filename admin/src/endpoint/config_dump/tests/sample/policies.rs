@@ -7,10 +7,11 @@ use xds::model::{
     AccessLog, AccessLogFilter, AnswerContent, AnswerStatus, AuthorizationPolicy,
     AuthorizationRule, Body, ClaimHeader, Content, Ejection, ErrorPage, ErrorSource, EscapedSlash,
     HealthPath, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
-    JwtSource, Limits, LogFormat, NetworkList, NetworkPolicy, ObjectName, PathOptions, Policy,
-    PolicyKey, PolicySpec, PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode, Rate,
-    RateLimitHeaders, RateLimitKey, RateLimitPolicy, RateLimitRule, RateLimitStatus, RatePeriod,
-    Resource, RespondPolicy, RetryBudget, RetryConstraint, RetryRate, StatusRange, Timeout, Trust,
+    JwtSource, Limits, LogFormat, NetworkList, NetworkPolicy, ObjectName, PathOptions, PathRewrite,
+    PathRewriteRule, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, ProxyProtocolIn,
+    ProxyProtocolMode, Rate, RateLimitHeaders, RateLimitKey, RateLimitPolicy, RateLimitRule,
+    RateLimitStatus, RatePeriod, Resource, RespondPolicy, RetryBudget, RetryConstraint, RetryRate,
+    StatusRange, Substitution, Timeout, Trust,
 };
 
 use super::{
@@ -107,6 +108,7 @@ fn every_field() -> PolicySpec {
         rate_limit: Some(rate_limit()),
         respond: Some(respond()),
         error_pages: Some(vec![error_page()]),
+        path_rewrite: Some(path_rewrite()),
         client_certificate: Some(certificate()),
         precedence: Precedence::Defaults,
         is_invalid: false,
@@ -182,6 +184,7 @@ fn other_values() -> PolicySpec {
             status: RateLimitStatus::TooManyRequests,
             headers: RateLimitHeaders::Off,
         }),
+        path_rewrite: Some(PathRewrite::Invalid),
         ..nothing()
     }
 }
@@ -313,6 +316,12 @@ fn authorization() -> AuthorizationPolicy {
         deny: vec![rule("no-bots", "request.headers['user-agent'] == 'bot'")],
         allow: vec![rule("", "jwt.claims.admin == true")],
     }
+}
+
+fn path_rewrite() -> PathRewrite {
+    let substitution = Substitution::parse(r"/\2?brand=\1").expect("a substitution");
+    let rule = PathRewriteRule::parse(r"^/(\w+)/(.*)$", substitution);
+    PathRewrite::Rule(rule.expect("an expression"))
 }
 
 fn rate_limit() -> RateLimitPolicy {
