@@ -93,7 +93,7 @@ on_every_pair! {
         let answer = asks(&mut client, "HEAD", "/", "");
         assert_eq!(answer.status(), 404, "{answer}");
         assert_eq!(answer.value("content-type"), Some("text/html"));
-        assert_eq!(answer.value("content-length"), Some("23"));
+        assert_eq!(answer.value("content-length"), Some("22"));
         assert_eq!(answer.text(), "");
         let answer = asks(&mut client, "HEAD", "/", "");
         assert_eq!(answer.status(), 404, "the connection goes on");
