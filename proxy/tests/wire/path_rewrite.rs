@@ -225,7 +225,7 @@ on_both_drivers! {
         let text = serde_json::to_string(&traced).expect("JSON");
         assert!(text.contains("/a cannot be rewritten: the new path does not begin with a slash"), "{text}");
         let line = gateway.waits_for_access_log("bad_rewrite");
-        assert!(line.contains("no_slash") && line.contains("\"/a\""), "{line}");
+        assert!(line.contains("\"/a\""), "{line}");
         let metrics = client(gateway.server("metrics")).gets("/metrics").reads();
         assert!(metrics.text().contains("reason=\"bad_rewrite\""), "{}", metrics.text());
     }
