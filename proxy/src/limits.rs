@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use xds::model;
 
+mod answers;
 mod controller;
 mod files;
 mod health;
@@ -18,6 +19,7 @@ mod policy;
 mod ring;
 mod router;
 
+pub use answers::*;
 pub use controller::*;
 pub use files::*;
 pub use health::*;
@@ -276,12 +278,6 @@ pub const CLIENT_CERTIFICATE_BYTES: usize = 4 * KIB;
 pub const RESUMABLE_SERVERS: usize = 8;
 /// Interim responses (1xx) before a final one: 16, more than any origin needs.
 pub const INTERIM_RESPONSES: u32 = 16;
-/// Placeholders of a body that the gateway fills: 64. Each may become a host of 255 bytes, escaped six times as
-/// long, so that a body grows by 96 KiB at most; further ones stay as they are.
-pub const PLACEHOLDERS: usize = 64;
-/// Bytes of a body of the gateway that are written at once: 16 KiB, the size of an HTTP/2 frame. A client has to
-/// take as much within its write timeout, and connections keep no more memory for it.
-pub const ANSWER_PIECE_BYTES: usize = 16 * KIB;
 
 /// Header fields that one server may edit of a head, an authorization server or an endpoint picker:
 /// 100, as many as a head may have. Each edit looks through those before it.

@@ -8,8 +8,6 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
-use translate::ObjectKind;
-use translate::objects::kinds::Need;
 
 use kube::Client;
 use kube::core::ApiResource;
@@ -17,6 +15,8 @@ use kube::runtime::watcher::{self, Event};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
+use translate::ObjectKind;
+use translate::objects::kinds::Need;
 use xds::fast_hash::{FastHashMap, FastHashSet};
 use xds::model::ObjectName;
 

