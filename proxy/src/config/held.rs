@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crossbeam::queue::SegQueue;
 
-use super::{Cluster, ClusterIndex, L4Rule, ListenerSettings, Rule, Snapshot};
+use super::{Cluster, ClusterIndex, L4Rule, ListenerSettings, PagesInForce, Rule, Snapshot};
 use crate::names::Interned;
 
 /// A rule that names clusters.
@@ -92,7 +92,7 @@ fn are_in(snapshot: &Snapshot, clusters: &[(ClusterIndex, Arc<Cluster>)]) -> boo
     })
 }
 
-/// The settings of a listener, with the clusters of its authorization servers.
+/// The settings of a listener, with the clusters of its authorization servers and page servers.
 #[derive(Debug)]
 pub struct HeldListener {
     /// The settings.
@@ -104,10 +104,11 @@ impl HeldListener {
     /// A listener of a snapshot.
     pub(crate) fn of(snapshot: &Snapshot, settings: &Arc<ListenerSettings>) -> Self {
         let servers = settings.external_auth.iter();
-        let indexes = servers.filter_map(|server| server.cluster.ok());
+        let servers = servers.filter_map(|server| server.cluster.ok());
+        let pages = settings.error_pages.iter().flat_map(PagesInForce::clusters);
         Self {
             settings: Arc::clone(settings),
-            clusters: clusters_of(snapshot, indexes),
+            clusters: clusters_of(snapshot, servers.chain(pages)),
         }
     }
 
@@ -116,7 +117,7 @@ impl HeldListener {
         Arc::ptr_eq(&self.settings, settings) && are_in(snapshot, &self.clusters)
     }
 
-    /// The cluster of an authorization server.
+    /// The cluster of an authorization server or page server.
     #[must_use]
     pub fn cluster(&self, index: ClusterIndex) -> Option<&Cluster> {
         let found = self.clusters.iter().find(|(known, _)| *known == index);

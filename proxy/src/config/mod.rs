@@ -11,6 +11,7 @@ mod cluster;
 pub mod compile;
 pub mod dns;
 mod endpoints;
+mod error_pages;
 mod external_auth;
 pub mod files;
 pub(crate) mod held;
@@ -35,6 +36,7 @@ pub use cluster::{
     Address, Cluster, ClusterIndex, Endpoint, Picker, Protection, Protocol, RetryLimit,
 };
 pub use endpoints::{Draw, EndpointIdentity, EndpointRef, EndpointSet};
+pub use error_pages::PagesInForce;
 pub use external_auth::ExternalAuth;
 pub use l4::{BindProtocol, L4Backend, L4Routes, L4Rule, TrafficMode};
 pub use rule_policies::{HeadPolicies, RuleAuthorization, RuleJwt};

@@ -9,6 +9,7 @@ use xds::model;
 
 use super::cluster::{Cluster, ClusterIndex, Protocol};
 use super::endpoints::Draw;
+use super::error_pages::PagesInForce;
 use super::external_auth::ExternalAuth;
 use super::held::HeldQueue;
 use super::l4::{BindProtocol, L4Routes, TrafficMode};
@@ -16,7 +17,7 @@ use super::rule_policies::{HeadPolicies, RuleAuthorization, RuleJwt};
 use super::{Chunked, ChunkedEntries};
 use crate::limits::Limits;
 use crate::names::{Interned, KeyPrefix};
-use crate::policy::answer::{ErrorPages, Respond};
+use crate::policy::answer::Respond;
 use crate::policy::client_networks::ClientNetworks;
 use crate::policy::compiled::{BackendPolicy, RuleResponses};
 use crate::policy::cors::Cors;
@@ -185,7 +186,7 @@ pub struct ListenerSettings {
     /// The access log of requests that no rule serves.
     pub access_log: model::AccessLog,
     /// Pages in the place of the contents of errors, of requests that no rule serves.
-    pub error_pages: Option<Arc<ErrorPages>>,
+    pub error_pages: Option<PagesInForce>,
 }
 
 impl Deref for Listener {
@@ -274,8 +275,8 @@ impl Rule {
 
     /// Pages in the place of the contents of errors.
     #[must_use]
-    pub fn error_pages(&self) -> Option<&ErrorPages> {
-        self.extras.as_ref()?.error_pages.as_deref()
+    pub fn error_pages(&self) -> Option<&PagesInForce> {
+        self.extras.as_ref()?.error_pages.as_ref()
     }
 
     /// The namespace of its route.
@@ -325,7 +326,9 @@ impl Rule {
     pub fn clusters(&self) -> impl Iterator<Item = ClusterIndex> {
         let servers = self.external_auth.iter().map(|it| it.cluster);
         let backends = self.backends.iter().flat_map(RuleBackend::clusters);
-        servers.chain(backends).flatten()
+        let pages = self.error_pages().into_iter();
+        let pages = pages.flat_map(PagesInForce::clusters);
+        servers.chain(backends).flatten().chain(pages)
     }
 
     /// The policy that refuses every request, since its restrictions cannot be enforced.
@@ -365,7 +368,7 @@ pub struct RuleExtras {
     /// The answers of overriding policies, the widest first. They come before credentials.
     pub enforced_answers: Box<[Arc<Respond>]>,
     /// Pages in the place of the contents of errors.
-    pub error_pages: Option<Arc<ErrorPages>>,
+    pub error_pages: Option<PagesInForce>,
 }
 
 impl RuleExtras {

@@ -9,6 +9,7 @@ pub(crate) mod feed;
 mod key_waits;
 pub(crate) mod local_response;
 mod outgoing;
+pub(crate) mod page_fetch;
 mod proxy;
 mod rate_limited;
 mod record;

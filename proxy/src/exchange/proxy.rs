@@ -1,6 +1,6 @@
 //! The per-shard state shared by requests and byte-proxied connections.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::policy::jwt::TokenCache;
@@ -27,6 +27,8 @@ pub(crate) struct Proxy {
     pub(crate) tokens: RefCell<TokenCache>,
     /// Requests waiting for a key set.
     pub(crate) key_waits: KeyWaits,
+    /// Requests for pages of errors that are in flight.
+    pub(crate) page_requests: Cell<u32>,
     /// Key of the HMAC that authenticates session tokens.
     pub(crate) session_key: ring::hmac::Key,
     /// Live traces (`gwctl trace`) that requests are matched against.
@@ -44,6 +46,7 @@ impl Proxy {
             path_rewrites: RefCell::default(),
             tokens: RefCell::default(),
             key_waits: KeyWaits::default(),
+            page_requests: Cell::default(),
             session_key,
             watches: Watches::default(),
         }

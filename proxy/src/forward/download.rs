@@ -7,7 +7,7 @@ use crate::channel::Channel;
 use crate::channel::relay::{OutgoingFraming, ReadMode, Relay, RelayError, Side, Transferred};
 use crate::exchange::NextStep;
 use crate::exchange::scratch::Received;
-use crate::exchange::{ConnectionOutcome, RateLimited, RequestRecord};
+use crate::exchange::{ConnectionOutcome, Holds, Proxy, RateLimited, RequestRecord};
 use crate::failure::{Failure, FailureKind};
 use crate::http::grpc;
 use crate::http::h1::body::BodyDecoder;
@@ -80,6 +80,9 @@ pub(crate) struct ResponseSide<'e, 'x> {
     pub(crate) picked: Option<&'e mut Pick<'x>>,
     /// What rate limits tell the client.
     pub(crate) rate_limited: Option<&'e RateLimited>,
+    /// For pages of servers.
+    pub(crate) proxy: &'e Proxy,
+    pub(crate) holds: &'e Holds,
     /// The changes of the response head by authorization servers.
     pub(crate) granted: Option<&'e HeaderMutation>,
     /// All changes of the response head, of the picker too.
@@ -278,18 +281,19 @@ impl Download<'_, '_> {
         let framing = side.response.framing;
         let resent = framing.reframed_for(side.version);
         side.limit_persistence(&uploaded, resent, shard);
-        if side.picked.is_some()
+        let page = self.page_instead(length, side);
+        if side.picked.is_some() {
+            let response = (length, page.is_some());
             // Boxed: few requests have a picker.
-            && let Some(end) = Box::pin(self.through_picker(length, side, shard, &uploaded)).await?
-        {
-            return Ok(end);
+            let passed = Box::pin(self.through_picker(response, side, shard, &uploaded));
+            if let Some(end) = passed.await? {
+                return Ok(end);
+            }
         }
-        if side.response.status >= 400
-            && let Some(page) = self.page_instead(length, side)
-        {
-            return self
-                .respond_with_page(length, side, page, (shard, &uploaded))
-                .await;
+        if let Some(page) = page {
+            // Boxed: few responses have a page.
+            let sent = self.respond_with_page(length, side, page, (shard, &uploaded));
+            return Box::pin(sent).await;
         }
         let head = self.buffer.filled().get(..length).unwrap_or_default();
         self.attempt.encode_head(head, side, |_| false);
@@ -393,9 +397,9 @@ impl Attempt<'_> {
 }
 
 impl ResponseSide<'_, '_> {
-    /// Adds the edits of authorization servers to those of the endpoint picker.
-    fn take_granted(&mut self, head: &[u8]) {
-        let Some(granted) = self.granted else {
+    /// Adds the edits of authorization servers to those of the endpoint picker, once.
+    pub(super) fn take_granted(&mut self, head: &[u8]) {
+        let Some(granted) = self.granted.take() else {
             return;
         };
         let fields = &self.response.fields;

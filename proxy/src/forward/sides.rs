@@ -52,6 +52,8 @@ impl<'a> Exchange<'a> {
                 .value(KnownHeader::Origin, &received.bytes),
             received,
             picked: self.picked.as_deref_mut(),
+            proxy: self.proxy,
+            holds: self.holds,
             rate_limited: self.rate_limited.as_deref(),
             granted: self.server_decision.as_deref().map(|it| &it.response),
             changed: Mutation::default(),

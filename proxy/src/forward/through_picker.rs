@@ -23,15 +23,15 @@ use super::download::{Download, ResponseEnd, ResponseSide};
 use super::returned_response::{PickerEnd, ReturnedResponse};
 
 impl Download<'_, '_> {
-    /// Sends the response through the picker. `None` if the picker receives no body: then the
-    /// response is still to be sent.
+    /// Sends the response, whose head has `length` bytes, through the picker. `None` if the picker receives no body:
+    /// then the response is still to be sent. A content that a page will replace is none for the picker either.
     ///
     /// # Errors
     ///
     /// The response was not sent completely.
     pub(super) async fn through_picker(
         &mut self,
-        length: usize,
+        (length, is_replaced): (usize, bool),
         side: &mut ResponseSide<'_, '_>,
         shard: &Shard,
         uploaded: &impl Fn() -> bool,
@@ -46,7 +46,7 @@ impl Download<'_, '_> {
         let framing = side.response.framing;
         let body = self.connection.stream.body_framing(framing);
         let is_bodiless = matches!(body, Framing::Empty | Framing::Length(0));
-        let has_body = !is_bodiless && side.response.status != 101;
+        let has_body = !is_bodiless && side.response.status != 101 && !is_replaced;
         let sent = review.send_head(side.response, &head, self.attempt.endpoint, !has_body);
         sent.await;
         let rest = BodyDecoder::of_response(Framing::Empty);

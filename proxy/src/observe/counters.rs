@@ -22,7 +22,7 @@ use super::thread_clock::ThreadClock;
 use crate::failure::FailureKind;
 use crate::http::engine::guard::Abuse;
 use crate::names::Cause;
-use crate::policy::answer::{Decision, PageSource};
+use crate::policy::answer::{Decision, PageResult, PageSource};
 use crate::policy::authorization::Forbidden;
 use crate::policy::client_networks::Outside;
 use crate::policy::jwt::{AuthenticatedBy, Refusal};
@@ -395,6 +395,8 @@ pub struct ShardCounters {
     pub responds: ByCause<Decision>,
     /// Errors whose content was replaced by a page.
     pub error_pages: ByCause<PageSource>,
+    /// Requests for pages to page servers.
+    pub page_requests: ByCause<PageResult>,
     /// Calls to endpoint pickers.
     pub picks: Picks,
     /// Calls to authorization servers.

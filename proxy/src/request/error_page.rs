@@ -1,44 +1,121 @@
 //! Pages of policies in the place of the contents of errors that the gateway generates.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 
+use crate::config::PagesInForce;
+use crate::exchange::page_fetch::PageFetch;
 use crate::exchange::{ConnectionOutcome, Exchange};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::encode::field;
-use crate::policy::answer::{ChosenPage, ErrorPages, PageSource};
+use crate::policy::answer::{ChosenPage, PageContent, PageServer, PageSource};
+use crate::policy::normalise::Target;
+
+/// A page to send.
+pub(super) struct Page<'p> {
+    /// The lines of its content.
+    lines: Vec<u8>,
+    body: Cow<'p, [u8]>,
+}
 
 impl<'a> Exchange<'a> {
-    /// The page of an error: of the rule's policies, or of its listener's where no rule is known. gRPC has none.
-    pub(super) fn page_of(&self, status: StatusCode) -> Option<ChosenPage<'a>> {
-        let pages: &'a ErrorPages = match (self.record.rule, self.record.listener) {
-            (Some(rule), _) => rule.error_pages()?,
-            (None, Some(listener)) => listener.error_pages.as_deref()?,
-            (None, None) => return None,
+    /// The page of an error, if it has one: of the rule's policies, or of its listener's where no rule is known.
+    /// gRPC has none.
+    ///
+    /// # Errors
+    ///
+    /// The client left while a server was asked for the page.
+    pub(super) async fn page_of(
+        &mut self,
+        (kind, status): (FailureKind, StatusCode),
+        target: Option<Target<'_>>,
+    ) -> Result<Option<Page<'a>>, Failure> {
+        let pages: Option<&'a PagesInForce> = match (self.record.rule, self.record.listener) {
+            (Some(rule), _) => rule.error_pages(),
+            (None, Some(listener)) => listener.error_pages.as_ref(),
+            (None, None) => None,
         };
-        if self.record.is_grpc {
-            return None;
-        }
+        let Some(pages) = pages.filter(|_| !self.record.is_grpc) else {
+            return Ok(None);
+        };
         let accept = self.received.values(b"accept");
-        pages.choose(status.as_u16(), PageSource::Gateway, &accept)
+        let page = pages
+            .pages
+            .choose(status.as_u16(), PageSource::Gateway, &accept);
+        match page {
+            None => Ok(None),
+            // A server that is asked for each request that is shed would only add to the load.
+            Some(ChosenPage {
+                content: PageContent::Server(_),
+                ..
+            }) if kind == FailureKind::Overloaded => Ok(None),
+            Some(ChosenPage {
+                policy,
+                content: PageContent::Server(server),
+            }) => {
+                // Boxed: few errors have one.
+                Box::pin(self.served_page(pages, (policy, server), status, target)).await
+            }
+            Some(ChosenPage {
+                policy,
+                content: PageContent::Body { content, varies },
+            }) => {
+                if let Some(trace) = &self.record.trace {
+                    trace.error_page(policy, status.as_u16(), PageSource::Gateway);
+                }
+                let mut lines = content.type_line.to_vec();
+                if varies {
+                    field(&mut lines, b"Vary", b"Accept");
+                }
+                let body = self.filled(status, &content.body);
+                Ok(Some(Page { lines, body }))
+            }
+        }
+    }
+
+    async fn served_page(
+        &mut self,
+        pages: &PagesInForce,
+        (policy, server): (&str, &PageServer),
+        status: StatusCode,
+        target: Option<Target<'_>>,
+    ) -> Result<Option<Page<'a>>, Failure> {
+        self.ensure_id();
+        let fetch = PageFetch {
+            proxy: self.proxy,
+            holds: self.holds,
+            received: self.received,
+            client: &self.client.deadline,
+            record: &self.record,
+            target,
+        };
+        let fetched = fetch.fetch(pages, server, status).await;
+        let fetched = fetched.inspect_err(|_| self.record.status = status.as_u16())?;
+        if let Some(trace) = &self.record.trace {
+            let failed = fetched.as_ref().err().map(|it| it.why);
+            trace.served_page(
+                policy,
+                (status.as_u16(), PageSource::Gateway),
+                server,
+                failed,
+            );
+        }
+        let page = fetched.ok();
+        Ok(page.map(|page| Page {
+            lines: page.lines,
+            body: Cow::Owned(page.body),
+        }))
     }
 
     /// Sends the page of an error, with the response lines written so far.
     pub(super) async fn send_page(
         &mut self,
-        status: StatusCode,
-        kind: FailureKind,
-        page: ChosenPage<'a>,
+        (kind, status): (FailureKind, StatusCode),
+        page: Page<'a>,
     ) -> Result<ConnectionOutcome, Failure> {
         self.shard.counters.error_pages.count(PageSource::Gateway);
-        if let Some(trace) = &self.record.trace {
-            trace.error_page(page.policy, status.as_u16(), PageSource::Gateway);
-        }
-        let lines = &mut self.work.response_lines;
-        lines.extend_from_slice(&page.content.type_line);
-        if page.varies {
-            field(lines, b"Vary", b"Accept");
-        }
-        let body = self.filled(status, &page.content.body);
-        self.respond_to(kind, status, &body).await
+        self.work.response_lines.extend_from_slice(&page.lines);
+        self.respond_to(kind, status, &page.body).await
     }
 }

@@ -192,6 +192,7 @@ impl<'a> Exchange<'a> {
                     target: &path,
                     lines: &lines,
                     body: subject.body,
+                    asked_status: None,
                 };
                 let subrequest_limits = SubrequestLimits {
                     timeout: call.timeout,

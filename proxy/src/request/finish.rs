@@ -31,7 +31,10 @@ impl Exchange<'_> {
     ) -> ConnectionOutcome {
         let (outcome, failure) = match outcome {
             Ok(outcome) => (outcome, None),
-            Err(failure) => (self.respond_to_failure(failure).await, Some(failure)),
+            Err(failure) => {
+                let (outcome, failure) = self.respond_to_failure(failure, target).await;
+                (outcome, Some(failure))
+            }
         };
         let duration = self.record.started.elapsed();
         self.count(failure, duration);
@@ -42,8 +45,13 @@ impl Exchange<'_> {
         outcome
     }
 
-    /// Responds to a failure, if a response is still possible.
-    async fn respond_to_failure(&mut self, failure: Failure) -> ConnectionOutcome {
+    /// Responds to a failure, if a response is still possible. Returns the failure to log: that of an answer of a
+    /// policy whose client has left says so, since the answer itself is no failure.
+    async fn respond_to_failure(
+        &mut self,
+        failure: Failure,
+        target: Option<Target<'_>>,
+    ) -> (ConnectionOutcome, Failure) {
         let kind = failure.kind;
         // A client may be slow to read the response, and nothing else of the configuration is needed.
         self.snapshot = None;
@@ -53,8 +61,47 @@ impl Exchange<'_> {
             } else {
                 kind.status()
             };
-            return ConnectionOutcome::End(NextStep::Reset);
+            return (ConnectionOutcome::End(NextStep::Reset), failure);
         }
+        let sent = self.send_failure(kind, target).await;
+        let failure = match sent {
+            Err(why) if kind == FailureKind::Responded => why,
+            Ok(_) | Err(_) => failure,
+        };
+        (ended(sent), failure)
+    }
+
+    /// Sends the response to a failure of this kind.
+    async fn send_failure(
+        &mut self,
+        kind: FailureKind,
+        target: Option<Target<'_>>,
+    ) -> Result<ConnectionOutcome, Failure> {
+        let code = self.write_failure_lines(kind);
+        if let Some(answer) = self.answer {
+            return self.send_policy_answer(answer).await;
+        }
+        if let Some(denial) = self.take_denial() {
+            return self.deny(&denial).await;
+        }
+        if self.record.is_grpc {
+            self.write_grpc_failure(kind.grpc_status(), kind);
+        }
+        let status = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY);
+        if let Some(page) = self.page_of((kind, status), target).await? {
+            return self.send_page((kind, status), page).await;
+        }
+        // gRPC errors go into the trailers of a trailers-only response.
+        let (status, text) = if self.record.is_grpc {
+            (StatusCode::OK, b"".as_slice())
+        } else {
+            (status, kind.text().as_bytes())
+        };
+        self.respond_to(kind, status, text).await
+    }
+
+    /// Writes the response lines that a failure of this kind has, and returns its status.
+    fn write_failure_lines(&mut self, kind: FailureKind) -> u16 {
         self.work.response_lines.clear();
         self.write_cors_lines(self.cors());
         let lines = &mut self.work.response_lines;
@@ -67,33 +114,13 @@ impl Exchange<'_> {
         if let Some(limited) = limited {
             limited.write_refusal(lines);
         }
-        let code = limited.map_or(kind.status(), |it| it.status.code());
         if kind.retry_after() {
             lines.extend_from_slice(b"Retry-After: ");
             let seconds = RETRY_AFTER.as_secs();
             lines.extend_from_slice(itoa::Buffer::new().format(seconds).as_bytes());
             lines.extend_from_slice(b"\r\n");
         }
-        if let Some(answer) = self.answer {
-            return ended(self.send_policy_answer(answer).await);
-        }
-        if let Some(denial) = self.take_denial() {
-            return ended(self.deny(&denial).await);
-        }
-        if self.record.is_grpc {
-            self.write_grpc_failure(kind.grpc_status(), kind);
-        }
-        let status = StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY);
-        if let Some(page) = self.page_of(status) {
-            return ended(self.send_page(status, kind, page).await);
-        }
-        // gRPC errors go into the trailers of a trailers-only response.
-        let (status, text) = if self.record.is_grpc {
-            (StatusCode::OK, b"".as_slice())
-        } else {
-            (status, kind.text().as_bytes())
-        };
-        ended(self.respond_to(kind, status, text).await)
+        limited.map_or(kind.status(), |it| it.status.code())
     }
 
     /// Sends the response to a failure of this kind, with the response lines written so far.

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::StatusCode;
-use rand::RngExt;
 
 use crate::config::RuleExtras;
 use crate::exchange::{ConnectionOutcome, Exchange, Matched};
@@ -16,7 +15,6 @@ use crate::policy::compiled::RuleResponses;
 use crate::policy::effective_fields::PolicyView;
 use crate::policy::normalise::normalise_host;
 use crate::policy::rate_limit::Moment;
-use crate::policy::request_id::RequestId;
 
 impl<'a> Exchange<'a> {
     /// Refuses the request by an invalid policy of its rule, or answers it as an overriding one says: after
@@ -128,15 +126,7 @@ impl<'a> Exchange<'a> {
                 host: "",
             });
         }
-        let received = self.received;
-        let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
-        let known = self.record.id;
-        let id = known.unwrap_or_else(|| {
-            let random = self.shard.with_rng(RngExt::random);
-            RequestId::choose(self.header_trust, fields, bytes, random)
-        });
-        // The one that the client is told is in the log too.
-        self.record.id = Some(id);
+        let (id, received) = (self.ensure_id(), self.received);
         let mut buffer = [0; MAX_HOST_BYTES];
         body.fill(Facts {
             request_id: id.as_str(),

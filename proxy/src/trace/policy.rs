@@ -10,7 +10,7 @@ use super::Tracer;
 use crate::config::{Rule, RuleBackend, RuleExtras, Sessions};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::Limits;
-use crate::policy::answer::{Decision, PageSource, Respond};
+use crate::policy::answer::{Decision, PageServer, PageSource, Respond};
 use crate::policy::authorization::Verdict;
 use crate::policy::client_networks::{ClientNetworks, Outside};
 use crate::policy::compiled::BackendPolicy;
@@ -240,17 +240,43 @@ impl Tracer {
     /// That a page took the place of the content of an error.
     #[cold]
     pub(crate) fn error_page(&self, policy: &str, status: u16, source: PageSource) {
-        self.take_unreported(ERROR_PAGES);
-        let whose = match source {
-            PageSource::Gateway => "the gateway's",
-            PageSource::Backend => "the backend's",
+        let error = whose(status, source);
+        self.page(Severity::Info, format!("{policy} has a page for {error}"));
+    }
+
+    /// That a server was to have the page of an error, and why that failed if it did.
+    #[cold]
+    pub(crate) fn served_page(
+        &self,
+        policy: &str,
+        (status, source): (u16, PageSource),
+        server: &PageServer,
+        failed: Option<&str>,
+    ) {
+        let (error, name) = (whose(status, source), &server.name);
+        let (severity, detail) = match failed {
+            None => (
+                Severity::Info,
+                format!("{policy} has a page of {name} for {error}"),
+            ),
+            Some(why) => (
+                Severity::Warn,
+                format!(
+                    "{policy} has no page of {name} for {error}, which gets a text of the gateway: {why}"
+                ),
+            ),
         };
+        self.page(severity, detail);
+    }
+
+    fn page(&self, severity: Severity, detail: String) {
+        self.take_unreported(ERROR_PAGES);
         let message = Message::Policy {
             kind: ERROR_PAGES.to_owned(),
             outcome: PolicyOutcome::Applied,
-            detail: format!("{policy} has a page for {whose} {status}"),
+            detail,
         };
-        self.emit(Severity::Info, message);
+        self.emit(severity, message);
     }
 
     /// Whether an authorization server allows the request.
@@ -389,6 +415,15 @@ impl Tracer {
         let at = unreported.iter().position(|it| *it == kind);
         at.map(|at| unreported.remove(at)).is_some()
     }
+}
+
+/// An error, for people.
+fn whose(status: u16, source: PageSource) -> String {
+    let whose = match source {
+        PageSource::Gateway => "the gateway's",
+        PageSource::Backend => "the backend's",
+    };
+    format!("{whose} {status}")
 }
 
 /// Whether limits other than the defaults apply.

@@ -40,6 +40,8 @@ pub(crate) struct Subrequest<'r> {
     /// Field lines, each terminated by CRLF, without framing and hop-by-hop fields.
     pub(crate) lines: &'r [u8],
     pub(crate) body: &'r [u8],
+    /// A status that the endpoint is asked to respond with: it is no failure of it.
+    pub(crate) asked_status: Option<StatusCode>,
 }
 
 /// The response to a [`Subrequest`].
@@ -198,10 +200,7 @@ impl PendingSubrequest<'_> {
         let (head, headers) = self.read_head(stream, buffer).await?;
         let status = StatusCode::from_u16(head.status);
         let status = status.map_err(|_| FailureKind::UpstreamGarbage)?;
-        reached.report(Outcome::of_response(
-            status.as_u16(),
-            reached.begun.elapsed(),
-        ));
+        reached.report(self.outcome(status, reached));
         let mut decoder = BodyDecoder::of_response(head.framing);
         loop {
             let decoded = decoder.decode(buffer.filled_mut());
@@ -222,6 +221,15 @@ impl PendingSubrequest<'_> {
             }
         }
         Ok((status, headers, head.keep_alive && head.status != 101))
+    }
+
+    /// What a response of this status says about its endpoint.
+    fn outcome(&self, status: StatusCode, reached: &EndpointConnection<'_>) -> Outcome {
+        let took = reached.begun.elapsed();
+        match self.request.asked_status {
+            Some(asked) if asked == status => Outcome::Success(took),
+            _ => Outcome::of_response(status.as_u16(), took),
+        }
     }
 
     async fn read_head(
@@ -296,10 +304,7 @@ impl PendingSubrequest<'_> {
         let status = status.map_err(|_| FailureKind::UpstreamGarbage)?;
         let headers = headers(&response.head.fields, &response.bytes);
         stream.put_back(response);
-        reached.report(Outcome::of_response(
-            status.as_u16(),
-            reached.begun.elapsed(),
-        ));
+        reached.report(self.outcome(status, reached));
         while !stream.is_read() && self.body.bytes.is_some() {
             match stream.read(buffer, ReadMode::Uncancelable).await {
                 Ok(0) if !stream.is_read() => return Err(FailureKind::UpstreamReset.into()),

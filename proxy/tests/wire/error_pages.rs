@@ -1,10 +1,11 @@
 //! Pages of policies in the place of the contents of errors: of the gateway, and of backends.
 
 use super::admin_trace::{events, watches};
+use super::inference::{ROUTE, pool_of};
 use super::metrics::waits_for_count;
 use crate::support::{
-    Client, Driver, GatewayBuilder, Message, Origin, gateway, on_both_drivers, on_every_pair,
-    origin, raw, refused,
+    Client, Driver, GatewayBuilder, Message, Origin, PickerBehavior, ResponseBehavior, gateway,
+    on_both_drivers, on_every_pair, origin, picker, raw, refused,
 };
 
 /// Pages in three types.
@@ -190,6 +191,55 @@ on_both_drivers! {
         let overriding = pages("500", "Gateway");
         let gateway = gateway_with_overrides(driver, &overriding).start();
         assert_eq!(gateway.client().gets("/a").expects(500).text(), "<h1>500</h1> at example.test");
+    }
+
+    /// The picker sees status and fields of the error; the content that it would edit is replaced.
+    fn an_error_with_a_page_goes_through_the_picker_without_its_content(driver) {
+        for reviews in [ResponseBehavior::Shouts, ResponseBehavior::Returns, ResponseBehavior::Holds] {
+            let pod = origin().replies(raw("HTTP/1.1 503 Busy\r\nContent-Type: a/b\r\nContent-Length: 3\r\n\r\nold"));
+            let member = pod.address();
+            let picker = picker(PickerBehavior::Picks(vec![member]));
+            picker.now_reviews(reviews);
+            let page = "errorPages: [{statuses: ['503'], source: Any, bodies: [{contentType: text/html, body: sorry}]}]";
+            let gateway = pool_of(driver, (&[member], "http"), picker.address(), "FailClose", "appProtocol: http2")
+                .policy(page)
+                .rule(ROUTE)
+                .start();
+            let mut client = gateway.client();
+            for _ in 0..2 {
+                let answer = client.gets("/").expects(503);
+                assert_eq!((&*answer.text(), answer.values("content-type")), ("sorry", vec!["text/html"]), "{answer}");
+            }
+            assert_eq!(pod.connections(), 1);
+        }
+    }
+
+    /// A content that is on its way is read, and the connection to the backend used again.
+    fn a_short_old_content_leaves_its_connection_in_use(driver) {
+        for framing in ["Content-Length: 60000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\nea60\r\n"] {
+            let end = if framing.contains("chunked") { "\r\n0\r\n\r\n" } else { "" };
+            let body = "x".repeat(30_000);
+            let reply = raw(format!("HTTP/1.1 500 Error\r\n{framing}")).sends(&body).sends(body + end);
+            let origin = origin().replies(reply);
+            let gateway = gateway_to(&origin, driver).policy(&pages("500", "Backend")).shards(1).start();
+            let mut client = gateway.client();
+            for _ in 0..3 {
+                assert_eq!(client.gets("/").expects(500).text(), "<h1>500</h1> at example.test");
+            }
+            assert_eq!((origin.connections(), origin.requests().len()), (1, 3), "{framing}");
+        }
+    }
+
+    /// A backend that keeps the rest of its content back costs its connection, and the client's next request is served.
+    fn an_old_content_that_does_not_arrive_ends_its_connection(driver) {
+        let part = raw("HTTP/1.1 500 Error\r\nContent-Length: 60000\r\n\r\nstart").stalls();
+        let origin = origin().replies(part);
+        let gateway = gateway_to(&origin, driver).policy(&pages("500", "Backend")).start();
+        let mut client = gateway.client();
+        for _ in 0..2 {
+            assert_eq!(client.gets("/").expects(500).text(), "<h1>500</h1> at example.test");
+        }
+        assert_eq!(origin.connections(), 2);
     }
 
     /// Longer than what arrives with its head: the connection to the backend is not used again, and nothing of

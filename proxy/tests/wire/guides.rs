@@ -11,7 +11,7 @@ use super::jwt::{bearer, claims};
 use super::metrics::{count, waits_for_sum};
 use crate::support::{
     Client, Driver, Gateway, Message, Origin, Ports, Signer, client, gateway, key_set,
-    on_both_drivers, origin,
+    on_both_drivers, origin, raw,
 };
 
 const RESOURCES: &str = include_str!("../../../k8s/RESOURCES.md");
@@ -124,6 +124,7 @@ const OVERRIDES: &str = "## Rules that routes cannot remove";
 const SIGN_IN: &str = "### Settle sign-in at the Gateway";
 const ANSWERS: &str = "## Answers of the gateway";
 const PAGES: &str = "## Pages for errors";
+const PAGE_SERVER: &str = "### Pages of a server";
 const MAINTENANCE: &str = "### Maintenance for all but the office";
 const REWRITE: &str = "## Rewrite paths by a regular expression";
 const CONNECTIONS: &str = "### Connections per client and per endpoint";
@@ -382,6 +383,31 @@ on_both_drivers! {
         origin.now_replies(crate::support::status(503));
         let busy = asks(&mut client, "GET", SHOP, &[]);
         assert_eq!((busy.status(), &*busy.text()), (503, "Please try again later"));
+    }
+
+    fn pages_of_a_server(driver) {
+        let (shop, pages) = (origin(), origin());
+        let endpoint = format!("ports: [{{port: {}}}]", pages.address().port());
+        let guide = Guide::of(&[PAGES, PAGE_SERVER], &shop).with("ports: [{port: 8080}]", &endpoint);
+        let gateway = guide.start(driver);
+        pages.now_replies(raw("HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nsorry"));
+        shop.now_replies(raw("HTTP/1.1 404 Not Found\r\nX-Shop: 1\r\nContent-Length: 3\r\n\r\nold"));
+        let mut client = gateway.client();
+        let answer = asks(&mut client, "GET", SHOP, &["Accept: text/html".to_owned()]);
+        assert_eq!((answer.status(), &*answer.text(), answer.value("x-shop")), (404, "sorry", Some("1")), "{answer}");
+        let asked = pages.only_request();
+        for (name, value) in [
+            ("x-code", "404"), ("x-format", "text/html"), ("x-namespace", "default"), ("x-ingress-name", "shop"),
+            ("x-service-name", "shop"), ("x-service-port", "80"),
+        ] {
+            assert_eq!(asked.value(name), Some(value), "{asked}");
+        }
+        // The pages of the Gateway are for other requests.
+        let other = asks(&mut client, "GET", ("other.example.com", "/"), &[]);
+        assert!(other.text().contains("other.example.com could not answer"), "{other}");
+        pages.stop();
+        let failed = asks(&mut client, "GET", SHOP, &[]);
+        assert_eq!((failed.status(), &*failed.text()), (404, "404 Not Found\n"), "{failed}");
     }
 
     fn rewrite_paths_by_a_regular_expression(driver) {

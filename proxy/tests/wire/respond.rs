@@ -3,6 +3,7 @@
 use super::admin_trace::{events, watches};
 use super::jwt::{asks, bearer, claims, policy};
 use super::metrics::{waits_for_count, waits_for_sum};
+use crate::support::frames::{HEADERS, PREFACE, Peer, RST_STREAM, SETTINGS, frame, get};
 use crate::support::{
     Driver, GatewayBuilder, Origin, Signer, gateway, on_both_drivers, on_every_pair, origin,
     refused,
@@ -164,6 +165,26 @@ on_every_pair! {
 }
 
 on_both_drivers! {
+    /// As where a client leaves the response of a backend: the answer is no failure, but did not arrive.
+    fn an_answer_whose_client_leaves_is_logged_as_left(driver) {
+        let large = "x".repeat(100_000);
+        let gateway = without_backends(driver)
+            .document(&page(&large))
+            .policy(FROM_PAGE)
+            .policy("accessLog: {format: json}")
+            .inspected()
+            .start();
+        let mut peer = Peer::silent(gateway.address());
+        // Without a window for the body.
+        peer.sends(PREFACE).sends(frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0])).sends(get(1));
+        peer.next_of(HEADERS);
+        peer.sends(frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]));
+        let line = gateway.waits_for_access_log("\"reason\":\"client_gone\"");
+        assert!(line.contains("\"status\":503") && !line.contains("\"reason\":\"respond\""), "{line}");
+        gateway.client().gets("/").expects(503);
+        gateway.waits_for_access_log("\"reason\":\"respond\"");
+    }
+
     /// With the identity provider down, and for clients that have no token.
     fn maintenance_needs_no_identity_provider(driver) {
         let (origin, signer) = (origin(), Signer::p256());

@@ -4,9 +4,10 @@ use http::HeaderValue;
 
 use super::field_path::FieldPath;
 use super::filter::header_field;
-use super::value::{choice, non_zero, set_text};
+use super::value::{choice, non_zero, set_text, target};
 use crate::model::{
-    AnswerContent, AnswerStatus, Body, Content, ErrorPage, ErrorSource, RespondPolicy, StatusRange,
+    AnswerContent, AnswerStatus, Body, Content, ErrorPage, ErrorSource, PageContent, RespondPolicy,
+    StatusRange,
 };
 use crate::proto;
 
@@ -68,12 +69,23 @@ fn error_page(at: &FieldPath<'_>, message: proto::ErrorPage) -> Option<ErrorPage
         proto::ErrorSource::Any => Some(ErrorSource::Any),
     });
     let bodies = at.list("bodies", message.bodies, content);
+    let server = at.optional("server", message.server, target);
     within(&at.field("statuses"), ranges, ErrorPage::MOST_STATUSES)?;
-    within(&at.field("bodies"), types, ErrorPage::MOST_BODIES)?;
+    let content = match server? {
+        Some(_) if types > 0 => {
+            let bodies = at.field("bodies");
+            return bodies.problem("a page with a server has none".to_owned());
+        }
+        Some(server) => PageContent::Server(server),
+        None => {
+            within(&at.field("bodies"), types, ErrorPage::MOST_BODIES)?;
+            PageContent::Bodies(bodies?)
+        }
+    };
     Some(ErrorPage {
         statuses: statuses?,
         source: source?,
-        bodies: bodies?,
+        content,
     })
 }
 

@@ -38,7 +38,8 @@ impl From<&ErrorPage> for proto::ErrorPage {
         Self {
             statuses: list(&page.statuses),
             source: source.into(),
-            bodies: list(&page.bodies),
+            bodies: list(page.content.bodies()),
+            server: page.server().map(Into::into),
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use super::json;
+use super::{Target, json};
 
 /// The answer to every request of a target, in the place of its backends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -104,11 +104,49 @@ pub struct ErrorPage {
     pub statuses: Vec<StatusRange>,
     /// Whose errors it is for.
     pub source: ErrorSource,
-    /// Its content in several types, of which clients choose; at least one.
-    pub bodies: Vec<Content>,
+    /// Where its content comes from.
+    #[serde(flatten)]
+    pub content: PageContent,
+}
+
+/// Where the content of a page comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub enum PageContent {
+    /// These, in several types, of which clients choose; at least one.
+    #[serde(rename = "bodies")]
+    Bodies(Vec<Content>),
+    /// A page server, which is asked for it when an error occurs.
+    #[serde(rename = "backend")]
+    Server(Target),
+}
+
+impl PageContent {
+    /// The bodies that are known beforehand.
+    #[must_use]
+    pub fn bodies(&self) -> &[Content] {
+        match self {
+            Self::Bodies(bodies) => bodies,
+            Self::Server(_) => &[],
+        }
+    }
+
+    /// Bytes of the bodies.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bodies().iter().map(|it| it.body.len()).sum()
+    }
 }
 
 impl ErrorPage {
+    /// Its page server; `None` if its content is known beforehand.
+    #[must_use]
+    pub fn server(&self) -> Option<&Target> {
+        match &self.content {
+            PageContent::Bodies(_) => None,
+            PageContent::Server(target) => Some(target),
+        }
+    }
+
     /// Most pages of a policy.
     pub const MOST_PAGES: usize = 16;
     /// Most ranges of statuses of a page.

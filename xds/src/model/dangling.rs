@@ -6,8 +6,7 @@
 use std::fmt;
 
 use super::{
-    BackendKey, BindKey, JwtPolicy, Kind, ListenerKey, Model, PolicyTarget, ServiceKey, Target,
-    Transport,
+    BackendKey, BindKey, Kind, ListenerKey, Model, PolicyTarget, ServiceKey, Target, Transport,
 };
 
 /// A resource that refers to another which is not in the model.
@@ -89,10 +88,10 @@ impl Model {
             found(Kind::Route, route.key.as_str(), missing.chain(targets))
         });
         let policies = self.policies.values().map(|policy| {
-            let keys = policy.spec.jwt.iter().flat_map(JwtPolicy::targets);
-            let keys = keys.filter_map(|target| self.missing_target(target, Transport::Tcp));
+            let named = policy.spec.named_backends();
+            let named = named.filter_map(|target| self.missing_target(target, Transport::Tcp));
             let missing = self.missing_policy_target(&policy.target).into_iter();
-            found(Kind::Policy, policy.key.as_str(), missing.chain(keys))
+            found(Kind::Policy, policy.key.as_str(), missing.chain(named))
         });
         listeners
             .chain(workloads)

@@ -37,7 +37,7 @@ mod workload;
 
 pub use answer::{
     AnswerContent, AnswerStatus, Body, Content, ErrorPage, ErrorSource, InvalidAnswerStatus,
-    InvalidStatusRange, RespondPolicy, StatusRange,
+    InvalidStatusRange, PageContent, RespondPolicy, StatusRange,
 };
 pub use attachment::{Attachment, Attachments};
 pub use authorization::{AuthorizationPolicy, AuthorizationRule};

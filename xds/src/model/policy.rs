@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use super::{
     AuthorizationPolicy, BackendKey, Certificate, ErrorPage, HealthPath, JwtPolicy, JwtSource,
     Limits, ListenerKey, NetworkPolicy, ObjectName, PathRewrite, PolicyKey, RateLimitPolicy,
-    RespondPolicy, ServiceKey, json, jwt,
+    RespondPolicy, ServiceKey, Target, json, jwt,
 };
 
 /// The settings of one policy object for one target. Conflicts are already resolved: of two
@@ -166,6 +166,18 @@ impl PolicySpec {
     #[must_use]
     pub fn bounds_limits(&self) -> bool {
         self.precedence == Precedence::Overrides && !self.limits.is_empty()
+    }
+
+    /// The page servers of its error pages.
+    pub fn page_servers(&self) -> impl Iterator<Item = &Target> {
+        let pages = self.error_pages.iter().flatten();
+        pages.filter_map(ErrorPage::server)
+    }
+
+    /// The backends that its settings name.
+    pub fn named_backends(&self) -> impl Iterator<Item = &Target> {
+        let keys = self.jwt.iter().flat_map(JwtPolicy::targets);
+        keys.chain(self.page_servers())
     }
 
     /// The settings that refuse every request, in the place of these: nothing but where tokens are, for

@@ -5,10 +5,11 @@ use std::num::NonZeroU32;
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
-    AnswerContent, AnswerStatus, Body, Content, ErrorPage, ErrorSource, RespondPolicy, StatusRange,
+    AnswerContent, AnswerStatus, Body, Content, ErrorPage, ErrorSource, PageContent, RespondPolicy,
+    StatusRange,
 };
 
-use super::value::{header_name, header_value};
+use super::value::{header_name, header_value, target};
 
 prop_compose! {
     pub(super) fn respond()(
@@ -36,10 +37,17 @@ prop_compose! {
             Just(ErrorSource::Backend),
             Just(ErrorSource::Any),
         ],
-        bodies in vec(content(), 1..4),
+        content in page_content(),
     ) -> ErrorPage {
-        ErrorPage { statuses, source, bodies }
+        ErrorPage { statuses, source, content }
     }
+}
+
+fn page_content() -> impl Strategy<Value = PageContent> {
+    prop_oneof![
+        vec(content(), 1..4).prop_map(PageContent::Bodies),
+        target().prop_map(PageContent::Server),
+    ]
 }
 
 fn range() -> impl Strategy<Value = StatusRange> {

@@ -190,7 +190,9 @@ fn answers_at_target(
 fn bodies(spec: &PolicySpec) -> RoomCost {
     let answer = spec.respond.iter().map(|it| it.content.bytes());
     let pages = spec.error_pages.iter().flatten();
-    let pages = pages.flat_map(|page| &page.bodies).map(|it| it.body.len());
+    let pages = pages
+        .flat_map(|page| page.content.bodies())
+        .map(|it| it.body.len());
     let bodies = answer.chain(pages).filter(|bytes| *bytes > 0);
     bodies.map(|bytes| [1, bytes as u64]).fold([0, 0], sum)
 }

@@ -1,10 +1,12 @@
-//! Bodies of answers: those that are written in a policy, and entries of ConfigMaps.
+//! Bodies of answers: those that are written in a policy, entries of ConfigMaps, and page servers.
 
 use std::collections::BTreeMap;
 
-use xds::model::{Body, ObjectName};
+use xds::model::{Body, ObjectName, PageContent};
 
 use super::api::ConfigEntryRef;
+use crate::backend::api::BackendObjectReference;
+use crate::backend::referrer::Referrer;
 use crate::objects::api::{ConfigMap, Resource as _};
 use crate::objects::reader::Reader;
 use crate::status::problem::Problem;
@@ -67,6 +69,24 @@ impl<'a> Bodies<'a> {
         }?;
         self.read.insert(reference.clone(), body.clone());
         Some(body)
+    }
+
+    /// The page server of a reference from the policy; `None` if it does not resolve. `effect` says what holds
+    /// until then.
+    pub(crate) fn follow(
+        &mut self,
+        from: Referrer<'_>,
+        reference: &BackendObjectReference,
+        field: &str,
+        effect: &str,
+    ) -> Option<PageContent> {
+        let (target, problem) = self.reader.follow(from, reference.into());
+        let Some(problem) = problem else {
+            return Some(PageContent::Server(target));
+        };
+        let message = format!("{}; until then {effect}", problem.message);
+        self.refs.push(Problem { message, ..problem }.under(field));
+        None
     }
 
     fn current(&self, reference: &ConfigEntryRef, known: Option<&Body>) -> Result<Body, String> {

@@ -1,15 +1,17 @@
 //! Error pages. One with a problem is left out, and the others stay: an error without its page is still an error.
 
-use xds::model::{Content, ErrorPage, ErrorSource, StatusRange};
+use xds::model::{Content, ErrorPage, ErrorSource, PageContent, StatusRange};
 
 use super::answer::media_type;
 use super::api::{ErrorPageSpec, ErrorSourceSpec, PageBodySpec};
 use super::bodies::{Bodies, written};
+use crate::backend::referrer::Referrer;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
 
-/// Lowers the pages of a policy, and returns the problems of those that are left out.
+/// Lowers the pages of the policy `from`, and returns the problems of those that are left out.
 pub(crate) fn lower(
+    from: Referrer<'_>,
     specs: &[ErrorPageSpec],
     bodies: &mut Bodies<'_>,
 ) -> (Option<Vec<ErrorPage>>, Vec<Problem>) {
@@ -30,9 +32,9 @@ pub(crate) fn lower(
             problem(at, format!("is beyond the {most} pages of a policy"));
             break;
         }
-        match page(spec, &at, bodies) {
+        match page(from, spec, &at, bodies) {
             Ok(Some(page)) => {
-                let bytes: usize = page.bodies.iter().map(|it| it.body.len()).sum();
+                let bytes = page.content.bytes();
                 match room.checked_sub(bytes) {
                     Some(left) => {
                         room = left;
@@ -47,7 +49,7 @@ pub(crate) fn lower(
                     ),
                 }
             }
-            // Its bodies were never read, which their references say.
+            // Its references do not resolve, which their problems say.
             Ok(None) => {}
             Err((field, why)) => problem(format!("{at}.{field}"), why),
         }
@@ -55,43 +57,62 @@ pub(crate) fn lower(
     ((!pages.is_empty()).then_some(pages), problems)
 }
 
-/// A page; `None` if none of its bodies was ever read.
+/// A page; `None` if none of its bodies was ever read, or its server does not resolve.
 fn page(
+    from: Referrer<'_>,
     spec: &ErrorPageSpec,
     at: &str,
     bodies: &mut Bodies<'_>,
 ) -> Result<Option<ErrorPage>, (String, String)> {
-    let within = |field: &str, number: usize, most: usize| {
-        if (1..=most).contains(&number) {
-            return Ok(());
-        }
-        let why = format!("has {number} items: use 1 to {most}");
-        Err((field.to_owned(), why))
-    };
     within("statuses", spec.statuses.len(), ErrorPage::MOST_STATUSES)?;
-    within("bodies", spec.bodies.len(), ErrorPage::MOST_BODIES)?;
     let statuses = spec.statuses.iter().enumerate().map(|(index, text)| {
         StatusRange::parse(text).map_err(|why| (format!("statuses[{index}]"), why.to_string()))
     });
     let statuses = statuses.collect::<Result<Vec<_>, _>>()?;
-    let mut contents = Vec::new();
-    for (index, spec) in spec.bodies.iter().enumerate() {
-        let field = format!("bodies[{index}]");
-        let content = content(spec, &format!("{at}.{field}"), bodies);
-        contents.extend(content.map_err(|(part, why)| (format!("{field}{part}"), why))?);
-    }
-    if contents.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(ErrorPage {
+    let content = match &spec.backend_ref {
+        Some(_) if !spec.bodies.is_empty() => {
+            let why = "set exactly one of bodies and backendRef".to_owned();
+            return Err(("bodies".to_owned(), why));
+        }
+        Some(reference) => {
+            let field = format!("{at}.backendRef");
+            bodies.follow(from, reference, &field, UNRESOLVED)
+        }
+        None => page_bodies(spec, at, bodies)?,
+    };
+    Ok(content.map(|content| ErrorPage {
         statuses,
         source: match spec.source {
             ErrorSourceSpec::Gateway => ErrorSource::Gateway,
             ErrorSourceSpec::Backend => ErrorSource::Backend,
             ErrorSourceSpec::Any => ErrorSource::Any,
         },
-        bodies: contents,
+        content,
     }))
+}
+
+fn within(field: &str, number: usize, most: usize) -> Result<(), (String, String)> {
+    if (1..=most).contains(&number) {
+        return Ok(());
+    }
+    let why = format!("has {number} items: use 1 to {most}");
+    Err((field.to_owned(), why))
+}
+
+/// The bodies of a page; `None` if none of them was ever read.
+fn page_bodies(
+    spec: &ErrorPageSpec,
+    at: &str,
+    bodies: &mut Bodies<'_>,
+) -> Result<Option<PageContent>, (String, String)> {
+    within("bodies", spec.bodies.len(), ErrorPage::MOST_BODIES)?;
+    let mut contents = Vec::new();
+    for (index, spec) in spec.bodies.iter().enumerate() {
+        let field = format!("bodies[{index}]");
+        let content = content(spec, &format!("{at}.{field}"), bodies);
+        contents.extend(content.map_err(|(part, why)| (format!("{field}{part}"), why))?);
+    }
+    Ok((!contents.is_empty()).then_some(PageContent::Bodies(contents)))
 }
 
 /// A body with its type; `None` if it was never read.
@@ -111,5 +132,7 @@ fn content(
 
 /// What happens to a page with a problem.
 const LEFT_OUT: &str = "; the page is left out, the others stay";
+/// What holds while a page server does not resolve.
+const UNRESOLVED: &str = "its errors get the next page that is for them";
 /// What holds until a body is read for the first time.
 const WITHOUT: &str = "the page is without this type";

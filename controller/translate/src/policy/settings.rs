@@ -184,7 +184,7 @@ fn restrict(
         lowered.respond = Some(policy);
     }
     if let Some(pages) = &spec.error_pages {
-        let (pages, problems) = error_pages::lower(pages, &mut bodies);
+        let (pages, problems) = error_pages::lower(from, pages, &mut bodies);
         let of_pages = |problem: Problem| Problem {
             field: format!("spec.errorPages{}", problem.field),
             ..problem

@@ -1,11 +1,11 @@
-//! The sources of keys for the JWT settings of a `TrafficPolicy`, by the Gateways whose requests it
-//! covers. Their Services are carried for that alone, before the policies of those Services are
-//! evaluated.
+//! The backends that the settings of a `TrafficPolicy` name (sources of keys for tokens, page servers), by the
+//! Gateways whose requests it covers. Their Services are carried for that alone, before the policies of those
+//! Services are evaluated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use xds::model::{JwtPolicy, ObjectName, PolicyTarget, Transport};
+use xds::model::{ObjectName, PolicyTarget, Transport};
 
 use super::precedence::Phase;
 use crate::backend::upstream::{Destination, Upstream};
@@ -21,7 +21,9 @@ impl Unit for TokensUnit {
     const IS_CLOSED_WITHOUT: bool = true;
 
     fn compute(&self, reader: &UnitReader<'_>) -> Option<Self::Output> {
-        let policy = reader.policy(&self.0).filter(|policy| policy.has_jwt)?;
+        let policy = reader
+            .policy(&self.0)
+            .filter(|policy| policy.names_backends)?;
         let mut users = BTreeSet::new();
         for target in &policy.targets {
             let Ok(targeted) = &target.targeted else {
@@ -29,16 +31,16 @@ impl Unit for TokensUnit {
             };
             let rank = (Phase::Configured, policy.created, &self.0);
             let claimed_policy = reader.claimed_policy(&targeted.target, rank);
-            let jwt = claimed_policy.and_then(|claimed_policy| claimed_policy.spec.jwt.as_ref());
-            let sources = jwt.into_iter().flat_map(JwtPolicy::targets);
-            let sources = sources.filter_map(|it| Destination::of(it, Transport::Tcp));
-            let sources: Vec<Destination> = sources.collect();
-            if sources.is_empty() || is_upstream(&targeted.target) {
+            let claimed = claimed_policy.into_iter();
+            let named = claimed.flat_map(|claimed| claimed.spec.named_backends());
+            let named = named.filter_map(|it| Destination::of(it, Transport::Tcp));
+            let named: Vec<Destination> = named.collect();
+            if named.is_empty() || is_upstream(&targeted.target) {
                 continue;
             }
             for gateway in &*gateways(reader, &targeted.target) {
-                let sources = sources.iter().cloned();
-                users.extend(sources.map(|source| (source, gateway.clone())));
+                let named = named.iter().cloned();
+                users.extend(named.map(|backend| (backend, gateway.clone())));
             }
         }
         Some(users)

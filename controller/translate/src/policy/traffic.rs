@@ -6,8 +6,8 @@ use std::sync::Arc;
 use xds::model::{ObjectName, PolicySpec, PolicyTarget};
 
 use super::api::{
-    NetworksSpec, PolicyStanding, PolicyTargetReference, RejectedPolicy, RespondSpec, Restrictions,
-    TrafficPolicy, TrafficPolicySpec,
+    ErrorPageSpec, NetworksSpec, PolicyStanding, PolicyTargetReference, RejectedPolicy,
+    RespondSpec, Restrictions, TrafficPolicy, TrafficPolicySpec,
 };
 use super::precedence::{
     ClaimRank, PRESUMED_UNTIL_THEN, Phase, REFUSED_UNTIL_THEN, TargetedPolicy, apply_to_target,
@@ -27,8 +27,8 @@ use crate::units::{PolicyUnit, TargetUnit};
 pub(crate) struct ResolvedPolicy {
     pub(crate) created: i64,
     pub(crate) generation: i64,
-    /// Whether it has JWT settings.
-    pub(crate) has_jwt: bool,
+    /// Whether its settings may name backends.
+    pub(crate) names_backends: bool,
     /// Whether it refers to other objects, or may.
     pub(crate) has_refs: bool,
     /// What it has read of ConfigMaps.
@@ -156,7 +156,7 @@ impl PolicyUnit {
         ResolvedPolicy {
             created: object.metadata.created(),
             generation: object.metadata.generation(),
-            has_jwt: object.spec.jwt.is_some(),
+            names_backends: lowered.spec.named_backends().next().is_some(),
             has_refs: has_refs(&object.spec),
             read: lowered.read,
             refs: lowered.refs,
@@ -217,7 +217,7 @@ fn has_refs(spec: &TrafficPolicySpec) -> bool {
     spec.jwt.is_some()
         || spec.networks.as_ref().is_some_and(has_lists)
         || spec.respond.as_ref().is_some_and(has_entries)
-        || { spec.error_pages.iter().flatten() }.any(|page| page.entries().next().is_some())
+        || { spec.error_pages.iter().flatten() }.any(ErrorPageSpec::refers_to_others)
 }
 
 /// Targets that are named as a whole and by a part that does not exist refuse every request too.

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use xds::model::Policy;
+use xds::model::{ObjectName, Policy, Transport};
 
 use super::rule::policy_name;
+use super::targets::Targets;
+use crate::config::PagesInForce;
 use crate::policy::answer::{ErrorPages, Respond};
 
 /// The answers and pages of the current model, by address in memory of their settings.
@@ -41,8 +43,24 @@ impl Answers {
         Some(compiled)
     }
 
+    /// The pages of a policy of the current model at a Gateway.
+    pub(super) fn pages_in_force(
+        &mut self,
+        policy: &Policy,
+        targets: &Targets,
+        gateway: &ObjectName,
+    ) -> Option<PagesInForce> {
+        let servers = policy.spec.page_servers();
+        Some(PagesInForce {
+            pages: self.pages_of(policy)?,
+            servers: servers
+                .map(|server| targets.find(server, Transport::Tcp, gateway))
+                .collect(),
+        })
+    }
+
     /// The compiled pages of a policy of the current model.
-    pub(super) fn pages_of(&mut self, policy: &Policy) -> Option<Arc<ErrorPages>> {
+    fn pages_of(&mut self, policy: &Policy) -> Option<Arc<ErrorPages>> {
         let pages = policy.spec.error_pages.as_ref()?;
         let place = std::ptr::from_ref(pages).addr();
         if let Some(known) = self.pages.get(&place).and_then(Weak::upgrade) {

@@ -186,8 +186,8 @@ impl Dirty {
             PolicyTarget::Route { kind, object } | PolicyTarget::Rule { kind, object, .. } => {
                 self.routes_of(&format!("{kind}/{object}/"), model);
             }
-            PolicyTarget::Service(key) => self.used(key.to_shared(), index),
-            PolicyTarget::Backend(key) => self.used(key.to_shared(), index),
+            PolicyTarget::Service(key) => self.used(key.to_shared(), model, index),
+            PolicyTarget::Backend(key) => self.used(key.to_shared(), model, index),
         }
     }
 
@@ -205,8 +205,14 @@ impl Dirty {
         routes.for_each(|route| self.everywhere(&route.key));
     }
 
-    /// A service or backend, and the routes and listeners that name it.
-    pub(super) fn used(&mut self, target: Arc<str>, index: &Index) {
+    /// A service or backend, the routes and listeners that name it, and what has its error pages from it.
+    pub(super) fn used(&mut self, target: Arc<str>, model: &Model, index: &Index) {
+        for policy in index.policies_of(&target) {
+            if let Some(policy) = model.policies.get(policy) {
+                // Of requests, so that this ends.
+                self.target(&policy.target, model, index);
+            }
+        }
         for rule in index.users_of(&target) {
             self.everywhere(rule);
         }

@@ -6,7 +6,8 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use xds::model::{
-    BindKey, Listener, ListenerKey, Resource, Route, RouteKey, ServiceKey, Target, WorkloadKey,
+    BindKey, Listener, ListenerKey, Policy, PolicyKey, PolicyTarget, Resource, Route, RouteKey,
+    ServiceKey, Target, WorkloadKey,
 };
 use xds::small_map::SmallMap;
 
@@ -19,6 +20,8 @@ pub(super) struct Index {
     users: HashMap<Arc<str>, SmallMap<RouteKey>>,
     /// Listeners by the key of the service or backend of their authorization servers.
     referrers: HashMap<Arc<str>, SmallMap<ListenerKey>>,
+    /// Policies by the key of the service or backend of their page servers.
+    policies: HashMap<Arc<str>, SmallMap<PolicyKey>>,
     workloads: HashMap<ServiceKey, SmallMap<WorkloadKey>>,
 }
 
@@ -45,10 +48,12 @@ impl Index {
                     add(&mut self.workloads, &serves.service, &it.key);
                 }
             }
-            Resource::Bind(_)
-            | Resource::Service(_)
-            | Resource::Backend(_)
-            | Resource::Policy(_) => {}
+            Resource::Policy(it) => {
+                for target in page_servers(it) {
+                    add(&mut self.policies, &target, &it.key);
+                }
+            }
+            Resource::Bind(_) | Resource::Service(_) | Resource::Backend(_) => {}
         }
     }
 
@@ -74,10 +79,12 @@ impl Index {
                     remove(&mut self.workloads, &serves.service, &it.key);
                 }
             }
-            Resource::Bind(_)
-            | Resource::Service(_)
-            | Resource::Backend(_)
-            | Resource::Policy(_) => {}
+            Resource::Policy(it) => {
+                for target in page_servers(it) {
+                    remove(&mut self.policies, &target, &it.key);
+                }
+            }
+            Resource::Bind(_) | Resource::Service(_) | Resource::Backend(_) => {}
         }
     }
 
@@ -87,6 +94,7 @@ impl Index {
             && self.routes.is_empty()
             && self.users.is_empty()
             && self.referrers.is_empty()
+            && self.policies.is_empty()
             && self.workloads.is_empty()
     }
 
@@ -110,6 +118,14 @@ impl Index {
 
     pub(super) fn referrers_of(&self, target: &str) -> impl Iterator<Item = &ListenerKey> {
         self.referrers
+            .get(target)
+            .into_iter()
+            .flat_map(SmallMap::keys)
+    }
+
+    /// The policies that have their pages from a service or backend.
+    pub(super) fn policies_of(&self, target: &str) -> impl Iterator<Item = &PolicyKey> {
+        self.policies
             .get(target)
             .into_iter()
             .flat_map(SmallMap::keys)
@@ -145,6 +161,15 @@ fn targets(route: &Route) -> impl Iterator<Item = Arc<str>> {
 fn servers(listener: &Listener) -> impl Iterator<Item = Arc<str>> {
     let servers = listener.external_auth.iter();
     servers.filter_map(|auth| key(&auth.target))
+}
+
+/// The keys of the services and backends that a policy has pages from, where it has requests.
+fn page_servers(policy: &Policy) -> impl Iterator<Item = Arc<str>> {
+    let of_requests = match &policy.target {
+        PolicyTarget::Service(_) | PolicyTarget::Backend(_) => None,
+        _ => Some(policy.spec.page_servers()),
+    };
+    of_requests.into_iter().flatten().filter_map(key)
 }
 
 fn key(target: &Target) -> Option<Arc<str>> {

@@ -8,7 +8,6 @@ use xds::model::{
 };
 
 use super::CompileOptions;
-use super::answer::Answers;
 use super::head::HeadCompiler;
 use super::ids::{Ids, Slots};
 use super::policy::{Policies, RequestSettings};
@@ -41,7 +40,7 @@ struct Unit {
     /// The router and the rules of connections; `None` if they must be rebuilt.
     routing: (Option<Arc<Router>>, Option<Arc<L4Routes>>),
     compiled: Option<Arc<Listener>>,
-    /// Authorization servers of the listener; `None` before they are compiled.
+    /// Authorization servers and pages of the listener; `None` before they are compiled.
     servers: Option<Servers>,
     /// Rules by number whose resources the router's compiler has to replace.
     replaced: HashMap<u32, Placed>,
@@ -227,7 +226,6 @@ pub(super) struct ListenerCompiler<'c> {
     pub(super) ids: &'c mut Ids,
     pub(super) tls: &'c mut TlsCompiler,
     pub(super) options: &'c CompileOptions,
-    pub(super) answers: &'c mut Answers,
     pub(super) head: HeadCompiler<'c>,
 }
 
@@ -267,8 +265,7 @@ impl ListenerCompiler<'_> {
             },
             head_policies: self.head.compile(&settings.enforced),
             access_log: settings.access_log_in_force().clone(),
-            error_pages: { settings.error_pages_in_force() }
-                .and_then(|policy| self.answers.pages_of(policy)),
+            error_pages: { unit.servers.as_ref() }.and_then(|servers| servers.pages.clone()),
         };
         let before = unit.compiled.as_ref().map(|it| &it.settings);
         let own = match before.filter(|before| ***before == own) {

@@ -209,7 +209,7 @@ impl Compiler {
                 self.forget_cluster(index);
             }
             if replaced.is_other {
-                dirty.used(Arc::clone(&key), &self.index);
+                dirty.used(Arc::clone(&key), &self.model, &self.index);
             }
             for place in replaced.places {
                 let index = place.index.0;
@@ -335,7 +335,6 @@ impl Compiler {
                 ids: &mut self.ids,
                 tls: &mut self.tls,
                 options,
-                answers: &mut self.answers,
                 head: HeadCompiler {
                     networks: &mut self.networks,
                     rate_limits: &mut self.rate_limits,

@@ -66,7 +66,11 @@ impl<'c> RulePlacer<'c> {
     pub(super) fn place_all(&mut self, dirty: &mut Dirty) {
         for key in std::mem::take(&mut dirty.changed_listeners) {
             if let Some(found) = self.find(&key) {
-                let servers = Servers::compile(found.listener, self.targets);
+                let pages = found.settings.error_pages_in_force().and_then(|policy| {
+                    let gateway = &found.listener.gateway;
+                    self.answers.pages_in_force(policy, self.targets, gateway)
+                });
+                let servers = Servers::compile(found.listener, self.targets, pages);
                 self.set_servers(&key, Some(servers));
             } else {
                 self.tls.forget_listener(&key);
@@ -232,7 +236,7 @@ impl<'c> RulePlacer<'c> {
         found
     }
 
-    /// Replaces the authorization servers of a listener.
+    /// Replaces the authorization servers and pages of a listener.
     fn set_servers(&mut self, listener: &ListenerKey, servers: Option<Servers>) {
         if let Some(servers) = &servers {
             let used = servers.count_references(self.users);

@@ -184,8 +184,10 @@ impl<'c> RuleCompiler<'c> {
             refused_by: settings.invalid.map(policy_name),
             hides_query: settings.hides_query,
             enforced_answers: self.answers.all_of(enforced),
-            error_pages: { settings.error_pages_in_force() }
-                .and_then(|policy| self.answers.pages_of(policy)),
+            error_pages: settings.error_pages_in_force().and_then(|policy| {
+                let (targets, gateway) = (self.targets, self.gateway);
+                self.answers.pages_in_force(policy, targets, gateway)
+            }),
         };
         (!extras.is_empty()).then(|| Box::new(extras))
     }

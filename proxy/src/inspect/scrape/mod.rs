@@ -69,6 +69,7 @@ impl Scrape<'_> {
         self.networks(out);
         self.responds(out);
         self.error_pages(out);
+        self.page_requests(out);
         self.rate_limits(out);
         self.picks(out);
         self.external_auth(out);

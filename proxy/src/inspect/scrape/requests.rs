@@ -10,7 +10,7 @@ use super::table::{Table, by_cause, by_reason, durations, ids};
 use crate::observe::external_auth::AuthResult;
 use crate::observe::picks::{PickResult, ReviewFailure};
 use crate::observe::series::Series;
-use crate::policy::answer::{Decision, PageSource};
+use crate::policy::answer::{Decision, PageResult, PageSource};
 use crate::policy::authorization::Forbidden;
 use crate::policy::client_networks::Outside;
 
@@ -204,6 +204,16 @@ impl Scrape<'_> {
         for source in PageSource::ALL {
             let count = self.sum(|shard| shard.error_pages.of(*source));
             family.number(&Labels::none().with("source", source.reason()), count);
+        }
+    }
+
+    /// Requests for pages to page servers.
+    pub(super) fn page_requests(&self, out: &mut Exposition) {
+        let help = "Errors whose page a server has, by result. Without `received`, they got a text of the gateway.";
+        let mut family = out.counter("error_page_requests", help);
+        for result in PageResult::ALL {
+            let count = self.sum(|shard| shard.page_requests.of(*result));
+            family.number(&Labels::none().with("result", result.reason()), count);
         }
     }
 

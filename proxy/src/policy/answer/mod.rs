@@ -1,6 +1,7 @@
 //! What the gateway answers itself: `respond` of a policy in the place of a backend, and pages in the place of the
 //! contents of errors.
 
+mod page_server;
 mod pages;
 mod template;
 #[cfg(test)]
@@ -16,7 +17,8 @@ use crate::failure::GrpcStatus;
 use crate::http::h1::encode::field;
 use crate::names::causes;
 
-pub use self::pages::{ChosenPage, ErrorPages, PageSource, describes_content};
+pub use self::page_server::{PageRequest, PageResult, PageServer, ServedPage, is_page_request};
+pub use self::pages::{ChosenPage, ErrorPages, PageContent, PageSource, describes_content};
 pub use self::template::{Facts, Template};
 
 causes! {

@@ -3,6 +3,7 @@
 use xds::model::{self, ErrorSource, StatusRange};
 
 use super::TypedTemplate;
+use super::page_server::PageServer;
 use crate::http::grammar::is_equivalent;
 use crate::names::causes;
 
@@ -23,11 +24,18 @@ pub struct ErrorPages {
     pages: Box<[ErrorPage]>,
 }
 
+/// A page for errors of these statuses and this source.
 #[derive(Debug, PartialEq, Eq)]
 struct ErrorPage {
     statuses: Box<[StatusRange]>,
     source: ErrorSource,
-    bodies: Box<[TypedBody]>,
+    content: CompiledContent,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum CompiledContent {
+    Bodies(Box<[TypedBody]>),
+    Server(PageServer),
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -43,19 +51,40 @@ pub struct ChosenPage<'p> {
     /// `kind/namespace/name` of the policy.
     pub policy: &'p str,
     /// Its content.
-    pub content: &'p TypedTemplate,
-    /// Whether it is one of several, of which the client's `Accept` chose.
-    pub varies: bool,
+    pub content: PageContent<'p>,
+}
+
+/// Where the content of a page comes from.
+#[derive(Debug, Clone, Copy)]
+pub enum PageContent<'p> {
+    /// This one.
+    Body {
+        /// Type and body.
+        content: &'p TypedTemplate,
+        /// Whether it is one of several, of which the client's `Accept` chose.
+        varies: bool,
+    },
+    /// A server, which is asked for it.
+    Server(&'p PageServer),
 }
 
 impl ErrorPages {
     /// Compiles the pages of a policy (`kind/namespace/name`).
     #[must_use]
     pub fn compile(policy: &str, pages: &[model::ErrorPage]) -> Self {
+        let mut places = 0..;
         let pages = pages.iter().map(|page| ErrorPage {
             statuses: page.statuses.clone().into(),
             source: page.source,
-            bodies: page.bodies.iter().map(TypedBody::compile).collect(),
+            content: match &page.content {
+                model::PageContent::Bodies(bodies) => {
+                    CompiledContent::Bodies(bodies.iter().map(TypedBody::compile).collect())
+                }
+                model::PageContent::Server(target) => {
+                    let place = places.next().unwrap_or_default();
+                    CompiledContent::Server(PageServer::new(target, place))
+                }
+            },
         });
         Self {
             policy: policy.into(),
@@ -73,7 +102,16 @@ impl ErrorPages {
     ) -> Option<ChosenPage<'p>> {
         let mut pages = self.pages.iter();
         let page = pages.find(|page| page.is_for(status, source))?;
-        let (first, others) = page.bodies.split_first()?;
+        let bodies = match &page.content {
+            CompiledContent::Bodies(bodies) => bodies,
+            CompiledContent::Server(server) => {
+                return Some(ChosenPage {
+                    policy: &self.policy,
+                    content: PageContent::Server(server),
+                });
+            }
+        };
+        let (first, others) = bodies.split_first()?;
         let mut best = (first, preference(&first.essence, accept.clone()));
         for body in others {
             let preference = preference(&body.essence, accept.clone());
@@ -83,8 +121,10 @@ impl ErrorPages {
         }
         Some(ChosenPage {
             policy: &self.policy,
-            content: &best.0.content,
-            varies: !others.is_empty(),
+            content: PageContent::Body {
+                content: &best.0.content,
+                varies: !others.is_empty(),
+            },
         })
     }
 }

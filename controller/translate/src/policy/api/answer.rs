@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::backend::api::BackendObjectReference;
 use crate::route::api::Header;
 
 /// The answer to every request of the target, in the place of its backends.
@@ -47,9 +48,12 @@ pub struct ErrorPageSpec {
     /// Whose errors it is for.
     #[serde(default)]
     pub source: ErrorSourceSpec,
-    /// Its content, in several types.
+    /// Its content, in several types; excludes `backendRef`.
     #[serde(default)]
     pub bodies: Vec<PageBodySpec>,
+    /// The page server that has its content.
+    #[serde(default)]
+    pub backend_ref: Option<BackendObjectReference>,
 }
 
 /// Whose errors a page is for.
@@ -82,6 +86,12 @@ impl ErrorPageSpec {
     /// All references to ConfigMaps.
     pub fn entries(&self) -> impl Iterator<Item = &ConfigEntryRef> {
         self.bodies.iter().filter_map(|it| it.body_from.as_ref())
+    }
+
+    /// Whether it refers to other objects.
+    #[must_use]
+    pub fn refers_to_others(&self) -> bool {
+        self.backend_ref.is_some() || self.entries().next().is_some()
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn respond(check: &mut Check, spec: &RespondSpec, precedence: Precede
     }
 }
 
-/// Checks an error page.
+/// Checks an error page; API servers check what it refers to.
 pub(super) fn error_page(check: &mut Check, page: &ErrorPageSpec) {
     check.each("statuses", &page.statuses, |check, text| {
         check.fits(text, |text| {

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use xds::model::{
-    self, BackendTls, BindKey, Certificate, Health, HostAddress, Hostname, Hosts, JwksLocation,
-    JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, L4Backend, L4Rule, Listener,
-    ListenerKey, Model, NetworkList, NetworkPolicy, ObjectName, PolicySpec, PolicyTarget,
-    Precedence, PrivateKey, Resource, RouteRule, Target, Transport,
+    self, BackendTls, BindKey, Certificate, ErrorPage, ErrorSource, Health, HostAddress, Hostname,
+    Hosts, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
+    L4Backend, L4Rule, Listener, ListenerKey, Model, NetworkList, NetworkPolicy, ObjectName,
+    PageContent, PolicySpec, PolicyTarget, Precedence, PrivateKey, Resource, RouteRule,
+    StatusRange, Target, Transport,
 };
 
 use self::description::describe;
@@ -269,6 +270,7 @@ pub(super) fn upstream(base: u32, variant: u8) -> PolicySpec {
             deny: NetworkList::new([network]),
             allow: None,
         }),
+        error_pages: (variant > 0).then(|| vec![page(target("web", 79 + u16::from(variant)))]),
         is_invalid: variant == 0 && base == 10,
         closes_connections: variant == 0 && base == 10,
         precedence: if variant == 2 {
@@ -277,6 +279,16 @@ pub(super) fn upstream(base: u32, variant: u8) -> PolicySpec {
             Precedence::Defaults
         },
         ..limits
+    }
+}
+
+/// A page of a server.
+fn page(server: Target) -> ErrorPage {
+    let all = StatusRange::new(400, 599).expect("statuses");
+    ErrorPage {
+        statuses: vec![all],
+        source: ErrorSource::Any,
+        content: PageContent::Server(server),
     }
 }
 

@@ -19,7 +19,7 @@ fn page(statuses: &[&str], source: ErrorSource, types: &[&'static str]) -> model
     model::ErrorPage {
         statuses: statuses.collect(),
         source,
-        bodies: types.iter().map(|it| content(it)).collect(),
+        content: model::PageContent::Bodies(types.iter().map(|it| content(it)).collect()),
     }
 }
 
@@ -27,7 +27,10 @@ fn page(statuses: &[&str], source: ErrorSource, types: &[&'static str]) -> model
 fn chosen(pages: &ErrorPages, status: u16, source: PageSource, accept: &[&str]) -> Option<String> {
     let accept = accept.iter().map(|it| it.as_bytes());
     let page = pages.choose(status, source, &accept)?;
-    let line = String::from_utf8_lossy(&page.content.type_line);
+    let PageContent::Body { content, .. } = page.content else {
+        panic!("it has bodies");
+    };
+    let line = String::from_utf8_lossy(&content.type_line);
     let value = line.trim_end().strip_prefix("Content-Type: ");
     value.map(str::to_owned)
 }

@@ -7,11 +7,11 @@ use xds::model::{
     AccessLog, AccessLogFilter, AnswerContent, AnswerStatus, AuthorizationPolicy,
     AuthorizationRule, Body, ClaimHeader, Content, Ejection, ErrorPage, ErrorSource, EscapedSlash,
     HealthPath, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
-    JwtSource, Limits, LogFormat, NetworkList, NetworkPolicy, ObjectName, PathOptions, PathRewrite,
-    PathRewriteRule, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, ProxyProtocolIn,
-    ProxyProtocolMode, Rate, RateLimitHeaders, RateLimitKey, RateLimitPolicy, RateLimitRule,
-    RateLimitStatus, RatePeriod, Resource, RespondPolicy, RetryBudget, RetryConstraint, RetryRate,
-    StatusRange, Substitution, Timeout, Trust,
+    JwtSource, Limits, LogFormat, NetworkList, NetworkPolicy, ObjectName, PageContent, PathOptions,
+    PathRewrite, PathRewriteRule, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence,
+    ProxyProtocolIn, ProxyProtocolMode, Rate, RateLimitHeaders, RateLimitKey, RateLimitPolicy,
+    RateLimitRule, RateLimitStatus, RatePeriod, Resource, RespondPolicy, RetryBudget,
+    RetryConstraint, RetryRate, StatusRange, Substitution, Timeout, Trust,
 };
 
 use super::{
@@ -107,7 +107,7 @@ fn every_field() -> PolicySpec {
         }),
         rate_limit: Some(rate_limit()),
         respond: Some(respond()),
-        error_pages: Some(vec![error_page()]),
+        error_pages: Some(vec![error_page(), served_error_page()]),
         path_rewrite: Some(path_rewrite()),
         client_certificate: Some(certificate()),
         precedence: Precedence::Defaults,
@@ -122,10 +122,18 @@ fn error_page() -> ErrorPage {
     ErrorPage {
         statuses: vec![range(404, 404), range(502, 504)],
         source: ErrorSource::Any,
-        bodies: vec![Content {
+        content: PageContent::Bodies(vec![Content {
             media_type: HeaderValue::from_static("application/json"),
             body: Body::new(b"{}"),
-        }],
+        }]),
+    }
+}
+
+fn served_error_page() -> ErrorPage {
+    ErrorPage {
+        source: ErrorSource::Gateway,
+        content: PageContent::Server(to_service()),
+        ..error_page()
     }
 }
 

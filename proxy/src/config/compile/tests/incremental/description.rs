@@ -7,10 +7,11 @@ use xds::model;
 
 use super::Compiler;
 use crate::config::{
-    Bind, BindSettings, Cluster, ClusterIndex, Listener, ListenerSettings, Protection, Rule,
-    Snapshot,
+    Bind, BindSettings, Cluster, ClusterIndex, Listener, ListenerSettings, PagesInForce,
+    Protection, Rule, Snapshot,
 };
 use crate::failure::FailureKind;
+use crate::policy::answer::ErrorPages;
 
 /// A description of a snapshot without ids and numbers, which depend on its history.
 pub(super) fn describe(snapshot: &Snapshot, compiler: &Compiler) -> String {
@@ -75,7 +76,8 @@ fn describe_listener(text: &mut String, listener: &Listener, snapshot: &Snapshot
     line(
         text,
         format_args!(
-            "{key} {hostname:?} {traffic:?} {access_log:?} {head_policies:?} {error_pages:?}"
+            "{key} {hostname:?} {traffic:?} {access_log:?} {head_policies:?} {:?}",
+            pages(error_pages.as_ref(), snapshot),
         ),
     );
     let mut rules: Vec<String> = listener.rules.iter().map(|it| rule(it, snapshot)).collect();
@@ -135,8 +137,18 @@ fn rule(rule: &Rule, snapshot: &Snapshot) -> String {
         .authenticator()
         .and_then(|it| it.challenge(FailureKind::NoToken))
         .map(|it| String::from_utf8_lossy(it).into_owned());
-    let access = (&rule.networks, rule.refused_by(), rule.error_pages());
+    let pages = pages(rule.error_pages(), snapshot);
+    let access = (&rule.networks, rule.refused_by(), pages);
     format!("{name} {limits:?} {access_log:?} {draw:?} {to:?} {jwt:?} {access:?}")
+}
+
+fn pages<'p>(
+    pages: Option<&'p PagesInForce>,
+    snapshot: &Snapshot,
+) -> Option<(&'p ErrorPages, Vec<String>)> {
+    let pages = pages?;
+    let servers = pages.servers.iter().map(|it| cluster(*it, snapshot));
+    Some((&pages.pages, servers.collect()))
 }
 
 fn cluster(index: Result<ClusterIndex, model::InvalidBackend>, snapshot: &Snapshot) -> String {

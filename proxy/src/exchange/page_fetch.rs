@@ -1,0 +1,178 @@
+//! Asks a page server for the page of an error.
+
+use std::cell::Cell;
+
+use http::StatusCode;
+use rand::RngExt;
+
+use super::scratch::Received;
+use super::{Exchange, Holds, Proxy, RequestRecord};
+use crate::config::{Cluster, ClusterIndex, PagesInForce, Rule};
+use crate::failure::{Failure, FailureKind};
+use crate::limits::{PAGE_BYTES, PAGE_REQUESTS, PAGE_TIMEOUT};
+use crate::policy::answer::{PageRequest, PageResult, PageServer, ServedPage, is_page_request};
+use crate::policy::normalise::Target;
+use crate::policy::request_id::RequestId;
+use crate::shard::deadline::Deadline;
+use crate::upstream::subrequest::{self, Subrequest, SubrequestLimits};
+
+/// The parts of an exchange that the request for a page uses.
+pub(crate) struct PageFetch<'f, 'a> {
+    pub(crate) proxy: &'f Proxy,
+    pub(crate) holds: &'f Holds,
+    pub(crate) received: &'f Received,
+    /// The client, which is watched meanwhile.
+    pub(crate) client: &'f Deadline,
+    pub(crate) record: &'f RequestRecord<'a>,
+    pub(crate) target: Option<Target<'f>>,
+}
+
+/// Why there is no page.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NoPage {
+    pub(crate) result: PageResult,
+    /// For people.
+    pub(crate) why: &'static str,
+}
+
+impl NoPage {
+    fn failed(why: &'static str) -> Self {
+        let result = PageResult::Failed;
+        Self { result, why }
+    }
+}
+
+impl PageFetch<'_, '_> {
+    /// The page of a server for an error of this status, or why there is none: then the error has a text of the
+    /// gateway. Nothing is asked for the page of a failed request for a page.
+    ///
+    /// # Errors
+    ///
+    /// The client is gone.
+    pub(crate) async fn fetch(
+        &self,
+        pages: &PagesInForce,
+        server: &PageServer,
+        status: StatusCode,
+    ) -> Result<Result<ServedPage, NoPage>, Failure> {
+        let fetched = self.ask(pages, server, status).await;
+        self.client.disarm();
+        if self.client.expired() {
+            return Err(FailureKind::ClientGone.into());
+        }
+        let result = fetched.as_ref().err();
+        let result = result.map_or(PageResult::Received, |it| it.result);
+        self.proxy.shard.counters.page_requests.count(result);
+        if let Err(NoPage { why, .. }) = &fetched {
+            tracing::debug!(server = &*server.name, why, "no page for an error");
+        }
+        Ok(fetched)
+    }
+
+    async fn ask(
+        &self,
+        pages: &PagesInForce,
+        server: &PageServer,
+        status: StatusCode,
+    ) -> Result<ServedPage, NoPage> {
+        if is_page_request(|name| self.received.values(name)) {
+            return Err(NoPage {
+                result: PageResult::Nested,
+                why: "the request is itself one for a page",
+            });
+        }
+        let _place = Place::take(&self.proxy.page_requests).ok_or(NoPage {
+            result: PageResult::TooMany,
+            why: "too many requests for pages are in flight",
+        })?;
+        let cluster = pages.cluster(server);
+        let cluster = cluster.map_err(|why| NoPage::failed(why.reason()))?;
+        let cluster = self.holds.cluster_of_page(cluster);
+        let cluster = cluster.ok_or(NoPage::failed("its cluster is gone"))?;
+        // Left over of an earlier wait, it would look as if the client were gone.
+        self.client.expired();
+        let mut lines = Vec::new();
+        self.request(status)
+            .write_lines(|name| self.received.values(name), &mut lines);
+        let request = Subrequest {
+            method: b"GET",
+            host: self.received.authority(),
+            target: b"/",
+            lines: &lines,
+            body: b"",
+            asked_status: Some(status),
+        };
+        let limits = SubrequestLimits {
+            timeout: PAGE_TIMEOUT,
+            body_bytes: PAGE_BYTES,
+            client: self.client,
+        };
+        let reply = subrequest::send(&self.proxy.upstreams, cluster, request, limits).await;
+        let reply = reply.map_err(|failure| NoPage::failed(failure.kind.reason()))?;
+        let page = ServedPage::of_response(status, reply.status, &reply.headers, reply.body);
+        page.map_err(NoPage::failed)
+    }
+
+    fn request(&self, status: StatusCode) -> PageRequest<'_> {
+        let record = self.record;
+        // A query that may hold a token is for nobody but the backend.
+        let original = self.target.map_or(b"/".as_slice(), |target| {
+            if record.rule.is_none_or(Rule::hides_query) {
+                target.path().as_bytes()
+            } else {
+                target.text.as_bytes()
+            }
+        });
+        PageRequest {
+            status,
+            original,
+            route: record.rule.map(|rule| &*rule.name),
+            backend: record.cluster.map(|cluster| &*cluster.name),
+            id: record.id.as_ref().map_or("", RequestId::as_str),
+        }
+    }
+}
+
+impl Holds {
+    /// The cluster of a page server: of the rule, or of the listener where no rule is known.
+    fn cluster_of_page(&self, index: ClusterIndex) -> Option<&Cluster> {
+        match self.rule.get() {
+            Some(rule) => Some(rule.cluster(index)),
+            None => self.listener.get()?.cluster(index),
+        }
+    }
+}
+
+impl Exchange<'_> {
+    /// The id of the request, chosen if nothing needed it before: what somebody is told is in the log too.
+    pub(crate) fn ensure_id(&mut self) -> RequestId {
+        let received = self.received;
+        let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
+        let trust = self.header_trust;
+        let id = self.record.id.unwrap_or_else(|| {
+            let random = self.shard.with_rng(RngExt::random);
+            RequestId::choose(trust, fields, bytes, random)
+        });
+        self.record.id = Some(id);
+        id
+    }
+}
+
+/// A place among the requests for pages of a shard.
+struct Place<'p>(&'p Cell<u32>);
+
+impl<'p> Place<'p> {
+    fn take(in_flight: &'p Cell<u32>) -> Option<Self> {
+        let number = in_flight.get();
+        (number < PAGE_REQUESTS).then(|| {
+            in_flight.set(number.saturating_add(1));
+            Self(in_flight)
+        })
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+}
