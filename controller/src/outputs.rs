@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::watch;
+use translate::diagnosis::Diagnosis;
 use translate::status::Status;
 use translate::{AssignedAddresses, Infrastructure, ObjectRef};
 use xds::delta::Fact;
@@ -42,6 +43,9 @@ pub struct Outputs {
     /// Objects with a resource too large to send, with the reason: from translation to the status
     /// writer.
     pub oversized: ChangeTracker<ObjectRef, Arc<str>>,
+    /// What does not work as it is written although all references are resolved, by object: from translation to
+    /// the status writer.
+    pub diagnoses: ChangeTracker<ObjectRef, Arc<[Diagnosis]>>,
     /// The `infrastructure` of each Gateway: from translation to the deployer.
     pub infrastructure: ChangeTracker<ObjectName, Arc<Infrastructure>>,
     /// `spec` of each `GatewayParameters` object: from the watches to the deployer.

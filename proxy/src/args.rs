@@ -43,6 +43,9 @@ pub enum Command {
         /// Offset for listener ports below 1024, as for `run`
         #[arg(long, env = "GATEWAY_PORT_OFFSET", default_value_t = 0)]
         port_offset: u16,
+        /// Fail for warnings too
+        #[arg(long)]
+        strict: bool,
     },
 }
 

@@ -438,6 +438,8 @@ pub const PROGRAM_LOG_KEPT_BYTES: usize = 64 * KIB;
 /// Objects that a dump names of those whose previous version stays in effect: 100; metrics count
 /// them all.
 pub const PREVIOUS_VERSIONS_SHOWN: usize = 100;
+/// Problems with objects in files that the admin server shows: 100, as for previous versions.
+pub const PROBLEMS_SHOWN: usize = 100;
 /// Bytes logged of any field received from a peer: 1 KiB.
 pub const LOG_FIELD_BYTES: usize = KIB;
 

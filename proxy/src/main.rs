@@ -39,7 +39,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
-use translate::check::Verdict;
 use translate::files::UnknownFields;
 
 #[global_allocator]
@@ -58,7 +57,8 @@ fn main() -> ExitCode {
             config,
             unknown_fields,
             port_offset,
-        } => check(config, unknown_fields, port_offset),
+            strict,
+        } => check(config, (unknown_fields, port_offset), strict),
     };
     match result {
         Ok(code) => code,
@@ -71,14 +71,16 @@ fn main() -> ExitCode {
 
 fn check(
     config: Vec<PathBuf>,
-    unknown_fields: UnknownFields,
-    port_offset: u16,
+    (unknown_fields, port_offset): (UnknownFields, u16),
+    strict: bool,
 ) -> Result<ExitCode> {
     let out = &mut io::stdout().lock();
-    match check::check(config, unknown_fields, port_offset, out)? {
-        Verdict::Good => Ok(ExitCode::SUCCESS),
-        Verdict::Bad => Ok(ExitCode::FAILURE),
-    }
+    let verdict = check::check(config, unknown_fields, port_offset, out)?;
+    Ok(if verdict.is_failure(strict) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 fn run(args: &RunArgs) -> Result<ExitCode> {

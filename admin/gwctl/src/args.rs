@@ -278,7 +278,7 @@ pub(crate) struct TraceArgs {
     /// Gateway: [TYPE/]NAME
     #[arg(add = ArgValueCompleter::new(complete::resources))]
     pub(crate) resource: Option<Resource>,
-    /// Listener port to send the request to
+    /// Listener port to send the request to [default: that of the URL, or the only one]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
     /// Wait for the next request of any client; the default without a URL
@@ -303,7 +303,7 @@ pub(crate) struct TraceArgs {
     #[arg(short = 'k', long)]
     pub(crate) insecure: bool,
     /// URL to request; its host is sent as Host and as TLS server name [default: wait as with --next]
-    #[arg(last = true, requires = "port", value_parser = url)]
+    #[arg(last = true, value_parser = url)]
     pub(crate) url: Option<Uri>,
 }
 
@@ -337,6 +337,9 @@ pub(crate) struct CheckArgs {
     /// What to do with an object that has an unknown field
     #[arg(long, env = "GATEWAY_UNKNOWN_FIELDS", default_value_t, value_parser = PossibleValuesParser::new(UnknownFields::NAMES).try_map(|text| text.parse::<UnknownFields>()))]
     pub(crate) unknown_fields: UnknownFields,
+    /// Fail for warnings too
+    #[arg(long)]
+    pub(crate) strict: bool,
 }
 
 /// Arguments of `gwctl log`.
@@ -384,9 +387,15 @@ pub(crate) enum ProfileKind {
 /// Arguments of `gwctl status`.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// Gateway: [gateway/]NAME [default: every one in the namespace]
+    /// Gateway: [gateway/]NAME [default: every one in the namespace, and what in it belongs to others]
     #[arg(add = ArgValueCompleter::new(complete::resources))]
     pub(crate) resource: Option<Resource>,
+    /// Gateway API manifests to evaluate instead: files or directories
+    #[arg(long, num_args = 1.., value_name = "FILE", conflicts_with_all = ["local", "file", "kubeconfig", "context"])]
+    pub(crate) config: Vec<PathBuf>,
+    /// Fail for warnings too
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Output,

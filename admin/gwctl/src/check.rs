@@ -4,7 +4,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use translate::check::{Verdict, check, requested_addresses};
+use jiff::Timestamp;
+use translate::check::{Slices, check, requested_addresses};
 use translate::{Environment, Options, Store};
 
 use crate::args::CheckArgs;
@@ -16,9 +17,16 @@ use crate::files;
 /// A file cannot be read.
 pub(crate) fn run(args: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode> {
     let sources = files::read(&args.files)?;
-    Ok(match check(&sources, args.unknown_fields, options, out)? {
-        Verdict::Good => ExitCode::SUCCESS,
-        Verdict::Bad => ExitCode::FAILURE,
+    let reading = (args.unknown_fields, Slices::InFilesOrCluster);
+    let options = |store: &Store| Options {
+        now: Some(Timestamp::now()),
+        ..options(store)
+    };
+    let verdict = check(&sources, reading, options, out)?;
+    Ok(if verdict.is_failure(args.strict) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     })
 }
 

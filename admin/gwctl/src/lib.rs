@@ -67,7 +67,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
     let source = Source::new(&cli.source)?;
     match cli.command {
         Command::Status(command) => return status::run(&command, &source, &mut out),
-        Command::Config(command) => config::run(&command, &source, &mut out)?,
+        Command::Config(command) => return config::run(&command, &source, &mut out),
         Command::Trace(command) => return trace::run(&command, &source, &mut out),
         Command::Check(command) => return check::run(&command, &mut out),
         Command::Log(command) => log::run(&command, &source, &mut out)?,

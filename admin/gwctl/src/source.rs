@@ -74,6 +74,11 @@ impl Source {
         !self.is_cluster() || resource.is_some() || self.args.names_cluster()
     }
 
+    /// The namespace of `-n`.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.args.namespace.as_deref()
+    }
+
     /// Whether the source is a cluster.
     pub(crate) fn is_cluster(&self) -> bool {
         matches!(self.origin, Origin::Cluster)
@@ -199,7 +204,7 @@ impl Source {
         if !self.is_cluster() && resource.is_none() && self.args.namespace.is_none() {
             return Ok(None);
         }
-        let mut binds = decode(&client.get("/config_dump?type=binds")?, "the gateway")?.binds;
+        let mut binds = binds(client)?;
         let selected = self.gateways(&binds, resource)?;
         binds.retain(|bind| {
             selected
@@ -282,6 +287,14 @@ fn report_choice(found: &SelectedPods, pod: &PodState, reachable: usize) {
 
 fn fetch_dump(client: &Client) -> Result<Dump> {
     decode(&client.get("/config_dump")?, "the gateway")
+}
+
+/// All binds of an admin server.
+///
+/// # Errors
+/// It is unreachable.
+pub(crate) fn binds(client: &Client) -> Result<Vec<Bind>> {
+    Ok(decode(&client.get("/config_dump?type=binds")?, "the gateway")?.binds)
 }
 
 /// Fetches JSON from an admin server.

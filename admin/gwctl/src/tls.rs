@@ -4,14 +4,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
+use jiff::Timestamp;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use xds::model::Der;
 
 use crate::files::{self, FILE_BYTES};
 use crate::server::Stream;
@@ -61,8 +65,17 @@ impl Tls {
                 builder.with_no_client_auth()
             }
             Trust::Verified(cacert) => {
-                let roots = roots(cacert, timeout)?;
-                builder.with_root_certificates(roots).with_no_client_auth()
+                let (roots, given) = roots(cacert, timeout)?;
+                let provider = Arc::new(ring::default_provider());
+                let verifier =
+                    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+                let verifier = Arc::new(AsCurl {
+                    inner: verifier.build()?,
+                    given,
+                });
+                let builder = builder.dangerous();
+                let builder = builder.with_custom_certificate_verifier(verifier);
+                builder.with_no_client_auth()
             }
         };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -78,20 +91,57 @@ impl Tls {
     /// The handshake fails, for example because the certificate is not trusted.
     pub(crate) async fn handshake<S: Stream>(&self, stream: S) -> Result<TlsStream<S>> {
         let connected = self.connector.connect(self.name.clone(), stream).await;
-        connected.context(
-            "the TLS handshake failed; is it an HTTPS listener? Trust its CA with --cacert FILE, or \
-             skip verification with -k",
-        )
+        connected.map_err(|error| {
+            let name = self.name.to_str();
+            let inner = error.get_ref().and_then(|it| it.downcast_ref());
+            match inner.and_then(|it| refusal(it, &name)) {
+                Some(why) => anyhow!("{why}, or skip verification with -k"),
+                None => anyhow!(error).context(
+                    "the TLS handshake failed; is it an HTTPS listener? Trust its CA with --cacert FILE, or \
+                     skip verification with -k",
+                ),
+            }
+        })
     }
 }
 
-fn roots(file: Option<&Path>, timeout: Duration) -> Result<RootCertStore> {
+/// Why a certificate is refused, with advice.
+fn refusal(error: &rustls::Error, name: &str) -> Option<String> {
+    use rustls::CertificateError as Error;
+    let rustls::Error::InvalidCertificate(error) = error else {
+        return None;
+    };
+    Some(match error {
+        Error::UnknownIssuer => {
+            "the listener's certificate is of a CA that is not trusted: trust it with --cacert FILE"
+                .to_owned()
+        }
+        Error::NotValidForName | Error::NotValidForNameContext { .. } => format!(
+            "the listener's certificate is not for `{name}`: use a URL with a host of the certificate"
+        ),
+        Error::Expired | Error::ExpiredContext { .. } => {
+            "the listener's certificate has expired: renew it".to_owned()
+        }
+        Error::NotValidYet | Error::NotValidYetContext { .. } => {
+            "the listener's certificate is not valid yet: check the clocks".to_owned()
+        }
+        _ => return None,
+    })
+}
+
+/// The trusted certificates, and those among them that were given in a file.
+fn roots(
+    file: Option<&Path>,
+    timeout: Duration,
+) -> Result<(RootCertStore, Vec<CertificateDer<'static>>)> {
+    let mut given = Vec::new();
     let mut roots = RootCertStore::empty();
     if let Some(file) = file {
         let name = file.display();
         let pem = files::read_to_end(file, FILE_BYTES, timeout)?;
         for certificate in CertificateDer::pem_slice_iter(&pem) {
             let certificate = certificate.with_context(|| format!("{name} is not PEM"))?;
+            given.push(certificate.clone());
             let added = roots.add(certificate);
             added.with_context(|| format!("{name} has an unusable CA certificate"))?;
         }
@@ -104,7 +154,75 @@ fn roots(file: Option<&Path>, timeout: Duration) -> Result<RootCertStore> {
             "no CA certificates found; give some with --cacert FILE, or skip verification with -k"
         );
     }
-    Ok(roots)
+    Ok((roots, given))
+}
+
+/// Accepts what curl accepts: also a certificate that is trusted itself, as `openssl req -x509` makes them. It
+/// is a CA then, which webpki takes for no server's.
+#[derive(Debug)]
+struct AsCurl {
+    inner: Arc<WebPkiServerVerifier>,
+    given: Vec<CertificateDer<'static>>,
+}
+
+impl AsCurl {
+    fn is_trusted_itself(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        name: &ServerName<'_>,
+    ) -> Result<bool, rustls::Error> {
+        if !self.given.iter().any(|it| it == end_entity) {
+            return Ok(false);
+        }
+        verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
+        let expiry = translate::expiry::of(&Der::new(end_entity));
+        if expiry.is_some_and(|it| it < Timestamp::now()) {
+            return Err(rustls::CertificateError::Expired.into());
+        }
+        Ok(true)
+    }
+}
+
+impl ServerCertVerifier for AsCurl {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let inner = &self.inner;
+        let verified = inner.verify_server_cert(end_entity, intermediates, name, ocsp, now);
+        if verified.is_err() && self.is_trusted_itself(end_entity, name)? {
+            return Ok(ServerCertVerified::assertion());
+        }
+        verified
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let inner = &self.inner;
+        inner.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let inner = &self.inner;
+        inner.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
 }
 
 /// Accepts any certificate, for `-k`.

@@ -41,17 +41,23 @@ impl CommandLine for Gateway {
         let own = self.file.with_file_name("own.pem");
         let line = line.replace("OWN", &own.display().to_string());
         let line = line.replace("FILE", &self.file.display().to_string());
-        let output = Command::new(env!("CARGO_BIN_EXE_gwctl"))
-            .arg(format!("--local={}", self.admin))
-            .args(line.split_whitespace())
-            .output()
-            .expect("it runs");
-        (
-            output.status.code(),
-            String::from_utf8_lossy(&output.stdout).into_owned(),
-            String::from_utf8_lossy(&output.stderr).into_owned(),
-        )
+        let local = format!("--local={}", self.admin);
+        let line = [local.as_str()].into_iter().chain(line.split_whitespace());
+        alone(&line.collect::<Vec<_>>())
     }
+}
+
+/// Runs a command line as it is; returns its exit code, stdout and stderr.
+fn alone(line: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_gwctl"))
+        .args(line)
+        .output()
+        .expect("it runs");
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
 }
 
 fn status(events: &[Event]) -> Option<u16> {
@@ -95,7 +101,7 @@ fn a_request_over_tls_is_traced() {
     for (line, expected) in [
         (
             "--port SECURE --cacert OWN -- https://other.example/",
-            "Trust its CA with --cacert FILE",
+            "certificate is not for `other.example`",
         ),
         (
             "--port PORT -k -- https://shop.example/",
@@ -110,6 +116,47 @@ fn a_request_over_tls_is_traced() {
         assert_eq!((code, out.as_str()), (Some(1), ""), "{line}: {err}");
         assert!(err.contains(expected), "{line}: {err}");
     }
+}
+
+/// What a listener with a mistake shows on this machine, in a dump, and before its file is loaded.
+#[test]
+fn the_status_of_files_has_their_problems() {
+    let gateway = Gateway::start();
+    let file = gateway.file.display().to_string();
+    let of_gateway = || gateway.gwctl("status");
+    let of_files = || alone(&["status", "--config", &file]);
+    for (line, (code, text, err)) in [("status", of_gateway()), ("status --config", of_files())] {
+        assert_eq!(code, Some(0), "{line}: {err}{text}");
+        assert!(text.starts_with("Gateway default/edge\n"), "{line}: {text}");
+        assert!(!text.contains("Problems"), "{line}: {text}");
+    }
+    let yaml = fs::read_to_string(&gateway.file).expect("our file");
+    fs::write(
+        &gateway.file,
+        yaml.replace("[{name: pods, port", "[{name: pds, port"),
+    )
+    .expect("our file");
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let text = loop {
+        let (code, text, _) = of_gateway();
+        if code == Some(1) {
+            break text;
+        }
+        assert!(std::time::Instant::now() < until, "{text}");
+    };
+    let problem = "Service default/pds does not exist (did you mean `pods`?)";
+    assert!(
+        text.contains("  error    ") && text.contains(problem),
+        "{text}"
+    );
+    let (code, text, _) = of_files();
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains(problem), "{text}");
+    let dump = gateway.file.with_file_name("dump.json");
+    fs::write(&dump, gateway.stdout("config all -o json")).expect("a file");
+    let (code, text, _) = alone(&["status", "--file", &dump.display().to_string()]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains(problem), "{text}");
 }
 
 #[test]
@@ -252,7 +299,9 @@ fn a_diff_shows_the_changes() {
     let yaml = fs::read_to_string(&gateway.file).expect("our file");
     let other = gateway.file.with_file_name("other.yaml");
     fs::write(&other, yaml.replace("/dead", "/gone")).expect("a file");
-    let text = gateway.stdout(&format!("config diff --config {}", other.display()));
+    let line = format!("config diff --config {}", other.display());
+    let (code, text, err) = gateway.gwctl(&line);
+    assert_eq!(code, Some(1), "{err}");
     assert!(text.contains("~ route HTTPRoute/default/shop/1"), "{text}");
     assert!(text.contains("/gone"), "{text}");
 
@@ -263,10 +312,12 @@ fn a_diff_shows_the_changes() {
     fs::write(&more, shops).expect("a file");
     let diff = |namespace| {
         let more = more.display();
-        gateway.stdout(&format!("config diff -n {namespace} --config FILE {more}"))
+        gateway.gwctl(&format!("config diff -n {namespace} --config FILE {more}"))
     };
-    assert_eq!(diff("default"), "no changes\n");
-    let text = diff("shops");
+    let (code, text, _) = diff("default");
+    assert_eq!((code, &*text), (Some(0), "no changes\n"));
+    let (code, text, _) = diff("shops");
+    assert_eq!(code, Some(1), "{text}");
     assert!(
         text.contains("+ listener Gateway/shops/edge/http"),
         "{text}"

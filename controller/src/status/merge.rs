@@ -343,15 +343,17 @@ const LISTENERS: &str = "listeners";
 const TRANSITION: &str = "lastTransitionTime";
 /// Every condition type that we write, the most important ones first: others belong to other
 /// controllers.
-const OWN_CONDITIONS: [&str; 17] = [
+const OWN_CONDITIONS: [&str; 19] = [
     "Accepted",
     "Programmed",
     "ResolvedRefs",
     "Conflicted",
     "DeploymentFailed",
+    "Degraded",
     "DependencyUnavailable",
     "PolicyAncestorLimitReached",
     "CertificateExpired",
+    "CertificateUnsuitable",
     "PartiallyInvalid",
     "Attached",
     "AddressesAssigned",

@@ -9,12 +9,12 @@ mod acks;
 pub mod merge;
 mod metrics;
 pub mod plan;
-mod policy_warnings;
 mod presence;
 pub mod programmed;
 pub mod refusal;
 mod send;
 mod symptoms;
+mod warnings;
 mod writer;
 
 pub use metrics::StatusMetrics;

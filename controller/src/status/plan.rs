@@ -8,9 +8,12 @@ use std::sync::Arc;
 use kube::core::ApiResource;
 use serde_json::{Map, Value, json};
 use translate::api::ParentReference;
+use translate::diagnosis::Diagnosis;
 use translate::objects::kinds::StatusForm;
-use translate::status::{Condition, ConditionStatus, ConditionType, Reason, Status, shortened};
-use translate::{ObjectKind, ObjectRef};
+use translate::status::{
+    Blame, Condition, ConditionStatus, ConditionType, Reason, Status, shortened,
+};
+use translate::{Level, ObjectKind, ObjectRef};
 use xds::model::ObjectName;
 
 use super::merge::{Author, Comparison, DesiredStatus, Entries, compare};
@@ -37,6 +40,8 @@ pub struct StatusInputs<'a> {
     pub symptoms: SymptomInputs<'a>,
     /// The Gateways of ListenerSets that the status names.
     pub gateways_of_sets: BTreeMap<ObjectName, ObjectName>,
+    /// What does not work although all its references are resolved.
+    pub diagnoses: Option<Arc<[Diagnosis]>>,
     /// Why the object is invalid, if so: the translator's result is for an earlier version.
     pub invalid: Option<Arc<str>>,
 }
@@ -96,6 +101,7 @@ fn desired(
         present,
     };
     programmed::compose(&mut status, evidence);
+    degrade(&mut status, inputs.diagnoses.as_deref().unwrap_or_default());
     if !inputs.refused.is_empty() {
         deny_refused(&mut status, &object.name.namespace, inputs);
     }
@@ -135,6 +141,32 @@ fn desired(
         }
     };
     Some(desired)
+}
+
+/// Adds what does not work although all references are resolved, to each entry: the worst decides the reason.
+fn degrade(status: &mut Status, diagnoses: &[Diagnosis]) {
+    let mut found: Vec<&Diagnosis> = diagnoses
+        .iter()
+        .filter(|it| it.level > Level::Note)
+        .collect();
+    found.sort_by_key(|it| std::cmp::Reverse(it.level));
+    let Some(worst) = found.first() else {
+        return;
+    };
+    let texts = found.iter().map(|it| format!("{}: {}", it.field, it.text));
+    let message = texts.collect::<Vec<_>>().join("; ");
+    for conditions in condition_lists(status) {
+        let generation = conditions.first().map(|it| it.observed_generation);
+        conditions.push(Condition {
+            kind: ConditionType::Degraded,
+            status: ConditionStatus::True,
+            reason: worst.reason,
+            message: shortened(message.clone().into()),
+            observed_generation: generation.unwrap_or_default(),
+            field: None,
+            blame: Blame::Own,
+        });
+    }
 }
 
 fn fields(status: &impl serde::Serialize) -> Map<String, Value> {
@@ -281,7 +313,12 @@ fn deny(condition: &mut Condition, (what, why): (&str, &str)) {
 
 /// The conditions of the object, or of each of its entries.
 fn conditions(status: &mut Status) -> Vec<&mut Condition> {
-    let lists: Vec<&mut Vec<Condition>> = match status {
+    condition_lists(status).into_iter().flatten().collect()
+}
+
+/// The lists of conditions of the object, or of each of its entries.
+fn condition_lists(status: &mut Status) -> Vec<&mut Vec<Condition>> {
+    match status {
         Status::GatewayClass(status) => vec![&mut status.conditions],
         Status::Gateway(status) => vec![&mut status.conditions],
         Status::ListenerSet(status) => vec![&mut status.conditions],
@@ -294,8 +331,7 @@ fn conditions(status: &mut Status) -> Vec<&mut Condition> {
             let ancestors = status.ancestors.iter_mut();
             ancestors.map(|it| &mut it.conditions).collect()
         }
-    };
-    lists.into_iter().flatten().collect()
+    }
 }
 
 /// The API resource of an object.

@@ -1,4 +1,4 @@
-//! Events for resources rejected by proxies, and for policies without effect: unlike the condition, which
+//! Events for resources rejected by proxies, and for what does not work as written: unlike the condition, which
 //! is removed once the object is corrected, they record when it happened.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,6 +12,8 @@ use tokio::time::{Instant, timeout};
 use tracing::debug;
 use translate::{ObjectKind, ObjectRef};
 use xds::model::{Kind, ObjectName, ResourceKey};
+
+use super::warnings::Tone;
 
 /// The object of a resource, from its key.
 #[must_use]
@@ -67,6 +69,7 @@ pub struct Events(mpsc::Sender<(ObjectReference, Note)>);
 /// The content of an event.
 #[derive(Debug)]
 struct Note {
+    tone: Tone,
     reason: String,
     text: String,
 }
@@ -87,7 +90,10 @@ impl Events {
         let writing = async move {
             while let Some((object, note)) = receiver.recv().await {
                 let event = Event {
-                    type_: EventType::Warning,
+                    type_: match note.tone {
+                        Tone::Warning => EventType::Warning,
+                        Tone::Normal => EventType::Normal,
+                    },
                     reason: note.reason,
                     note: Some(note.text),
                     action: "Configure".to_owned(),
@@ -105,6 +111,7 @@ impl Events {
     /// Records an event about an object that a proxy rejects; it is dropped if the queue is full.
     pub fn refused(&self, object: &ObjectRef, api_version: Option<&str>, uid: &str, why: &str) {
         let note = Note {
+            tone: Tone::Warning,
             reason: "RefusedByProxy".to_owned(),
             text: format!("a proxy rejected it; the previous version, if any, stays: {why}"),
         };
@@ -113,17 +120,17 @@ impl Events {
         }
     }
 
-    /// Records an event about a policy that does not do what its author expects. Returns whether the queue
-    /// had room for it.
+    /// Records an event about an object: that it does not do what its author expects, or does again. Returns
+    /// whether the queue had room for it.
     #[must_use]
-    pub fn warn(
+    pub(super) fn record(
         &self,
         object: &ObjectRef,
         (api_version, uid): (Option<&str>, &str),
-        reason: String,
-        text: String,
+        tone: Tone,
+        (reason, text): (String, String),
     ) -> bool {
-        self.send(object, (api_version, uid), Note { reason, text })
+        self.send(object, (api_version, uid), Note { tone, reason, text })
     }
 
     /// Returns whether the queue had room.

@@ -20,8 +20,8 @@ use translate::status::{
 use xds::delta::Fact;
 use xds::model::{ObjectName, ResourceKey};
 
-use super::policy_warnings::Warning;
 use super::refusal::object_of;
+use super::warnings::{Tone, Warning};
 use crate::outputs::{Acknowledgements, SeenSymptom};
 
 /// The symptoms of all objects.
@@ -169,6 +169,7 @@ impl ShownSymptoms {
         let symptoms = self.of(object)?;
         let (((fact, ..), _), texts) = (symptoms.first_key_value()?, explained(symptoms.iter()));
         Some(Warning {
+            tone: Tone::Warning,
             reason: reason(*fact).to_string(),
             text: texts,
         })

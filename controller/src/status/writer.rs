@@ -12,21 +12,20 @@ use kube::Client;
 use tokio::task::yield_now;
 use tokio::time::{Instant, interval_at};
 use tracing::{info, warn};
-use translate::ObjectKind;
-use translate::ObjectRef;
 use translate::status::{ConditionType, Status};
+use translate::{ObjectKind, ObjectRef};
 use xds::model::ObjectName;
 
 use super::acks::{ack_counts, changed_resources};
 use super::merge::{Author, NameUse};
 use super::metrics::StatusMetrics;
 use super::plan::{StatusInputs, Write, listener_sets_in, plan};
-use super::policy_warnings::{PolicyWarnings, Warning};
 use super::presence::Presence;
 use super::programmed::{AckCount, Deployment};
 use super::refusal::{Events, ReportedRejections, object_of};
 use super::send::send;
 use super::symptoms::{ShownSymptoms, SymptomInputs};
+use super::warnings::Warnings;
 use crate::leadership::Leadership;
 use crate::outputs::{Acknowledgements, Outputs};
 use crate::queue::{
@@ -49,7 +48,7 @@ pub struct StatusWriter {
     /// Why proxies reject an object's resources.
     refused: BTreeMap<ObjectRef, BTreeMap<ObjectName, String>>,
     reported: ReportedRejections,
-    warnings: PolicyWarnings,
+    warnings: Warnings,
     symptoms: ShownSymptoms,
     presence: Presence,
 }
@@ -78,7 +77,7 @@ impl StatusWriter {
             acknowledgements: BTreeMap::new(),
             refused: BTreeMap::new(),
             reported: ReportedRejections::default(),
-            warnings: PolicyWarnings::default(),
+            warnings: Warnings::default(),
             symptoms: ShownSymptoms::default(),
             presence: Presence::default(),
         }
@@ -103,7 +102,7 @@ impl StatusWriter {
             // A write of a former leader may be older than those of the new one.
             self.in_flight.shutdown().await;
             self.queue = Queue::default();
-            self.warnings = PolicyWarnings::default();
+            self.warnings = Warnings::default();
             self.symptoms = ShownSymptoms::default();
             self.metrics.set_missing_targets(0);
             self.metrics.set_unavailable(0);
@@ -119,7 +118,8 @@ impl StatusWriter {
         let outputs = Arc::clone(&self.outputs);
         self.symptoms.begin(shown_in(&outputs), Instant::now());
         self.compare_all();
-        self.warn_about_policies(outputs.statuses.keys().iter());
+        self.warn(outputs.statuses.keys().iter());
+        self.warn(outputs.diagnoses.keys().iter());
         loop {
             let wake_at = self.start_writes().await;
             self.metrics.set_backlog(self.queue.backlog());
@@ -127,11 +127,9 @@ impl StatusWriter {
             let absent_at = self.presence.next_change();
             let warn_at = self.warnings.next_at(Instant::now());
             tokio::select! {
-                objects = outputs.statuses.changed() => {
-                    self.warn_about_policies(objects.iter());
-                    self.push(&objects);
-                }
-                objects = outputs.invalid.changed() => self.push(&objects),
+                objects = outputs.statuses.changed() => self.changed(&objects),
+                objects = outputs.diagnoses.changed() => self.changed(&objects),
+                objects = outputs.invalid.changed() => self.changed(&objects),
                 objects = outputs.oversized.changed() => self.push(&objects),
                 objects = outputs.observed.changed() => self.observed(&objects),
                 gateways = outputs.acknowledgements.changed() => {
@@ -139,7 +137,12 @@ impl StatusWriter {
                         self.acknowledged(gateway);
                     }
                 }
-                gateways = outputs.deployments.changed() => self.push_gateways(&gateways),
+                gateways = outputs.deployments.changed() => {
+                    let objects = gateways.iter();
+                    let objects = objects.map(|it| ObjectRef::new(ObjectKind::Gateway, it));
+                    self.warn(objects.collect::<Vec<_>>().iter());
+                    self.push_gateways(&gateways);
+                }
                 gateways = outputs.service_ports.changed() => self.push_gateways(&gateways),
                 Some((object, result)) = self.in_flight.next() => self.done(&object, result),
                 () = until(absent_at) => {
@@ -148,12 +151,12 @@ impl StatusWriter {
                 }
                 () = until(self.symptoms.next_change()) => {
                     let objects = self.symptoms.take_due(Instant::now());
-                    self.warn_about_policies(objects.iter());
+                    self.warn(objects.iter());
                     self.push(&objects);
                 }
                 () = until(warn_at) => {
                     let waiting = self.warnings.take_waiting(Instant::now());
-                    self.warn_about_policies(waiting.iter());
+                    self.warn(waiting.iter());
                 }
                 _ = comparison.tick() => self.compare_all(),
                 () = until(wake_at) => {}
@@ -178,32 +181,16 @@ impl StatusWriter {
         }
     }
 
+    fn changed(&mut self, objects: &BTreeSet<ObjectRef>) {
+        self.warn(objects.iter());
+        self.push(objects);
+    }
+
     fn push(&mut self, objects: &BTreeSet<ObjectRef>) {
         let now = Instant::now();
         for object in objects {
             self.queue.push(object, now);
         }
-    }
-
-    /// Records events about policies that do not do what their authors expect.
-    fn warn_about_policies<'a>(&mut self, objects: impl Iterator<Item = &'a ObjectRef>) {
-        let now = Instant::now();
-        for object in objects.filter(|object| object.kind.is_policy()) {
-            let status = self.outputs.statuses.get(object);
-            let seen = self.symptoms.warning(object);
-            let Some(warning) = self.warnings.observe(object, status.as_deref(), seen, now) else {
-                continue;
-            };
-            let observed = self.outputs.observed.get(object);
-            let version = observed.as_ref().map(|it| &*it.api_version);
-            let uid = observed.as_ref().map_or("", |it| &*it.uid);
-            let Warning { reason, text } = warning;
-            if !self.events.warn(object, (version, uid), reason, text) {
-                self.warnings.postpone(object);
-            }
-        }
-        self.metrics.set_missing_targets(self.warnings.missing());
-        self.metrics.set_unavailable(self.symptoms.affected());
     }
 
     fn observed(&mut self, objects: &BTreeSet<ObjectRef>) {
@@ -266,7 +253,7 @@ impl StatusWriter {
         self.record_events(&before, &after);
         let now = Instant::now();
         let policies = self.symptoms.observe(gateway, (&before, &after), now);
-        self.warn_about_policies(policies.iter());
+        self.warn(policies.iter());
         objects.extend(policies);
         self.push(&objects);
     }
@@ -351,6 +338,7 @@ impl StatusWriter {
             refused,
             symptoms,
             gateways_of_sets,
+            diagnoses: self.outputs.diagnoses.get(object),
             invalid: self
                 .outputs
                 .invalid
@@ -453,6 +441,7 @@ fn shown_in(outputs: &Outputs) -> BTreeSet<ObjectRef> {
 /// Discards the changes that `StatusWriter::lead` follows.
 fn discard_changes(outputs: &Outputs) {
     outputs.statuses.discard_changes();
+    outputs.diagnoses.discard_changes();
     outputs.invalid.discard_changes();
     outputs.oversized.discard_changes();
     outputs.observed.discard_changes();
@@ -465,6 +454,8 @@ fn discard_changes(outputs: &Outputs) {
 const COMPARISON_INTERVAL: Duration = Duration::from_mins(10);
 /// Objects compared before a yield: 64.
 const COMPARISONS_PER_YIELD: usize = 64;
+
+mod warn;
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@
 
 mod classes;
 mod defects;
+mod examination;
 mod gather;
 mod in_batch;
 mod intake;
@@ -27,12 +28,14 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 use translate::budgets::Budget;
+use translate::diagnosis::{Hints, Others};
 use translate::status::Status;
 use translate::{Batch, Delta, Event, Infrastructure, ObjectRef, Options, Translator};
 use xds::delta::{Encoded, Member, Publication};
 use xds::model::{Change, ObjectName, ResourceKey};
 
 pub use self::defects::leave_defects_to_the_log;
+use self::examination::Examination;
 use self::gather::gather;
 use self::intake::Intake;
 use self::measures::Measures;
@@ -54,6 +57,7 @@ pub struct Translation {
     pace: Pace,
     ports: Ports,
     oversized: Oversized,
+    examination: Examination,
     /// Services that are not used as a whole.
     services_in_part: BTreeSet<ObjectName>,
     statuses: SharedValues<Status>,
@@ -93,6 +97,7 @@ impl Translation {
             pace: Pace::default(),
             ports: Ports::default(),
             oversized: Oversized::default(),
+            examination: Examination::default(),
             services_in_part: BTreeSet::new(),
             statuses: SharedValues::default(),
             is_started: false,
@@ -117,6 +122,7 @@ impl Translation {
                 }
                 gateways = self.outputs.addresses.changed() => self.push_addresses(gateways, &mut batch),
                 () = sleep_until(self.wake_at.unwrap_or(far)) => {}
+                () = sleep_until(self.examination.due().unwrap_or(far)) => {}
                 () = ready(()), if !pending.is_empty() => {}
             }
             received.drain(..).for_each(|change| pending.push(change));
@@ -142,6 +148,7 @@ impl Translation {
             if is_serving {
                 pending.passed(count, took);
             }
+            self.examination.run_if_due(&self.translator, &self.outputs);
             // Yields if changes keep coming.
             tokio::task::yield_now().await;
         }
@@ -179,6 +186,9 @@ impl Translation {
         }
         self.wake_at = delta.wake_at.map(|at| started + until(now, at));
         let translated = Instant::now();
+        if is_first || events > 0 {
+            self.examination.changed(translated);
+        }
         if is_first || !delta.is_empty() {
             self.publish(delta);
         }
@@ -269,9 +279,11 @@ impl Translation {
 
     fn set_statuses(&mut self, statuses: Vec<(ObjectRef, Option<Status>)>) {
         let shared = &mut self.statuses;
-        let statuses = statuses.into_iter().map(|(object, status)| {
-            if status.is_none() {
-                shared.released();
+        let hints = Hints::new(self.translator.store(), Others::Hidden);
+        let statuses = statuses.into_iter().map(|(object, mut status)| {
+            match &mut status {
+                Some(status) => hints.complete(status),
+                None => shared.released(),
             }
             (object, status.map(|it| shared.share(it)))
         });

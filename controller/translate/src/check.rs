@@ -1,26 +1,52 @@
-//! `check`: prints findings, each object with its conditions, and a verdict.
+//! `check`: prints findings, each object with its conditions, the problems with their places, and a verdict.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
 
-use crate::files::{Admitted, Severity, Source, UnknownFields};
+use crate::diagnosis::{Diagnosis, Hints, Others, diagnose};
+use crate::files::{Configuration, Finding, Source, UnknownFields};
 use crate::gateway::api::Gateway;
 use crate::gateway::status::ListenerStatus;
+use crate::level::Level;
+use crate::objects::object_ref::ObjectRef;
 use crate::objects::store::Store;
 use crate::options::Options;
-use crate::status::{Condition, ConditionStatus, Status, Statuses};
-use crate::{files, translate};
+use crate::status::{Condition, ConditionStatus, Reason, Status, Statuses};
+use crate::translate;
 
 /// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Every object is valid, and no condition reports a problem.
+    /// Every object is valid and works as it is written, as far as files can tell.
     Good,
+    /// The same, and something is probably not meant so.
+    Doubtful,
     /// Something is invalid or does not work as written, or there are no objects.
     Bad,
 }
 
-/// Writes findings first, then each object with its conditions. `options` is called once the
+impl Verdict {
+    /// Whether a command is to fail; with `--strict` it fails for warnings too.
+    #[must_use]
+    pub fn is_failure(self, strict: bool) -> bool {
+        match self {
+            Self::Good => false,
+            Self::Doubtful => strict,
+            Self::Bad => true,
+        }
+    }
+}
+
+/// Where the EndpointSlices of the Services are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slices {
+    /// In the files.
+    InFiles,
+    /// In the files, or made by the cluster that the files are for.
+    InFilesOrCluster,
+}
+
+/// Writes each object with its conditions, then what is wrong, with its place. `options` is called once the
 /// objects are known.
 ///
 /// # Errors
@@ -28,33 +54,91 @@ pub enum Verdict {
 /// Writing to `out` failed.
 pub fn check(
     sources: &[Source],
-    unknown_fields: UnknownFields,
+    (unknown_fields, slices): (UnknownFields, Slices),
     options: impl FnOnce(&Store) -> Options,
     out: &mut dyn Write,
 ) -> io::Result<Verdict> {
-    let Admitted { objects, findings } = files::admit_with(unknown_fields, sources);
-    for finding in &findings {
-        writeln!(out, "{}: {finding}", severity(finding.severity))?;
-    }
-    let store: Store = objects.into_iter().map(|(object, _)| object).collect();
-    let translation = translate(&store, &options(&store));
+    let mut configuration = Configuration::new(unknown_fields);
+    let findings = configuration.reload(sources).findings;
+    let store: Store = configuration.in_force().collect();
+    let options = options(&store);
+    let mut translation = translate(&store, &options);
+    let hints = Hints::new(&store, Others::Named);
+    hints.complete_all(&mut translation.statuses);
     write_statuses(&translation.statuses, out)?;
+    let mut problems: Vec<(Level, String)> = findings.iter().map(of_finding).collect();
+    problems.extend(of_conditions(&translation.statuses, &configuration));
+    let mut diagnoses = diagnose(&store, &options, Others::Named);
+    expect_slices(&mut diagnoses, slices);
+    problems.extend(diagnoses.iter().map(|it| of_diagnosis(it, &configuration)));
+    if sources.is_empty() || store == Store::default() && findings.is_empty() {
+        let text = "there are no objects: name files of Gateway API YAML, or folders with .yaml, .yml or .json \
+                    files in them";
+        problems.push((Level::Error, text.to_owned()));
+    }
+    for (level, text) in &problems {
+        writeln!(out, "{level}: {text}")?;
+    }
     let model = &translation.model;
     writeln!(
         out,
-        "{} and {} would be served",
+        "{} and {} would be served{}",
         counted(model.listeners.len(), "listener"),
-        counted(model.routes.len(), "rule")
+        counted(model.routes.len(), "rule"),
+        summary(&problems)
     )?;
-    let refused = findings
-        .iter()
-        .any(|finding| finding.severity == Severity::Error);
-    let has_problems = translation.statuses.problem_conditions().next().is_some();
-    Ok(if sources.is_empty() || refused || has_problems {
-        Verdict::Bad
-    } else {
-        Verdict::Good
+    Ok(match problems.iter().map(|(level, _)| *level).max() {
+        Some(Level::Error) => Verdict::Bad,
+        Some(Level::Warning) => Verdict::Doubtful,
+        Some(Level::Note) | None => Verdict::Good,
     })
+}
+
+/// Of a Service whose EndpointSlices the cluster may make it is no mistake to have none.
+pub fn expect_slices(diagnoses: &mut [Diagnosis], slices: Slices) {
+    for diagnosis in diagnoses {
+        if slices == Slices::InFilesOrCluster && diagnosis.reason == Reason::NoEndpointSlice {
+            diagnosis.level = Level::Note;
+        }
+    }
+}
+
+/// `; 1 error, 2 warnings`, or nothing.
+fn summary(problems: &[(Level, String)]) -> String {
+    let count = |level| problems.iter().filter(|it| it.0 == level).count();
+    let levels = [
+        (count(Level::Error), "error"),
+        (count(Level::Warning), "warning"),
+    ];
+    let some = levels.into_iter().filter(|(count, _)| *count > 0);
+    let some: Vec<String> = some.map(|(count, name)| counted(count, name)).collect();
+    if some.is_empty() {
+        return String::new();
+    }
+    format!("; {}", some.join(", "))
+}
+
+fn of_finding(finding: &Finding) -> (Level, String) {
+    (finding.severity.into(), finding.to_string())
+}
+
+fn of_conditions(statuses: &Statuses, configuration: &Configuration) -> Vec<(Level, String)> {
+    let problems = statuses.problem_conditions().map(|problem| {
+        let text = at(configuration, &problem.object, problem.field);
+        (problem.level(), format!("{text}{problem}"))
+    });
+    problems.collect()
+}
+
+fn of_diagnosis(diagnosis: &Diagnosis, configuration: &Configuration) -> (Level, String) {
+    let text = at(configuration, &diagnosis.object, Some(&diagnosis.field));
+    (diagnosis.level, format!("{text}{diagnosis}"))
+}
+
+/// `file:line: `, where the place is known.
+fn at(configuration: &Configuration, object: &ObjectRef, field: Option<&str>) -> String {
+    let place = configuration.locate(object, field);
+    place.map_or_else(String::new, |(file, line)| format!("{file}:{line}: "))
 }
 
 /// The addresses that the Gateways of a store request.
@@ -67,14 +151,6 @@ pub fn requested_addresses(store: &Store) -> impl Iterator<Item = IpAddr> {
 pub fn addresses_of(gateway: &Gateway) -> impl Iterator<Item = IpAddr> {
     let spec_addresses = gateway.spec.addresses.iter();
     spec_addresses.filter_map(|address| address.value.parse().ok())
-}
-
-fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Info => "info",
-        Severity::Warning => "warning",
-        Severity::Error => "error",
-    }
 }
 
 fn write_statuses(statuses: &Statuses, out: &mut dyn Write) -> io::Result<()> {
@@ -144,7 +220,7 @@ fn counted(count: usize, thing: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Verdict, check};
+    use super::{Slices, Verdict, check};
     use crate::files::{Source, UnknownFields};
     use crate::options::Options;
 
@@ -172,7 +248,7 @@ spec:
         let mut out = Vec::new();
         let verdict = check(
             &[source],
-            UnknownFields::Refuse,
+            (UnknownFields::Refuse, Slices::InFiles),
             |_| Options::machine(),
             &mut out,
         );
@@ -197,6 +273,10 @@ spec:
         assert_eq!(verdict, Verdict::Bad, "{text}");
         let marked = "\n    ! ResolvedRefs=False (BackendNotFound)";
         assert!(text.contains(marked), "{text}");
+        let placed = "\nerror: a.yaml:13: HTTPRoute default/app (parent Gateway web) spec.rules[0].backendRefs[0]: \
+                      ResolvedRefs/BackendNotFound: ";
+        assert!(text.contains(placed), "{text}");
+        assert!(text.ends_with("served; 1 error\n"), "{text}");
     }
 
     #[test]
@@ -232,25 +312,37 @@ spec:
         assert_eq!(verdict, Verdict::Bad, "{text}");
         let refused = "error: a.yaml:5: Gateway default/web spec.listenrs: unknown field \
                        (did you mean `listeners`?): correct or remove it\n0 listeners";
-        assert!(text.starts_with(refused), "{text}");
+        assert!(text.contains(refused), "{text}");
 
         let source = Source::new("a.yaml", typo);
         let mut out = Vec::new();
         let options = |_: &_| Options::machine();
-        let verdict = check(&[source], UnknownFields::Warn, options, &mut out);
+        let verdict = check(
+            &[source],
+            (UnknownFields::Warn, Slices::InFiles),
+            options,
+            &mut out,
+        );
         let text = String::from_utf8(out).expect("it is text");
         assert_eq!(
             verdict.expect("a vector takes all"),
-            Verdict::Good,
+            Verdict::Doubtful,
             "{text}"
         );
-        assert!(text.starts_with("warning: a.yaml:5:"), "{text}");
+        assert!(text.contains("warning: a.yaml:5:"), "{text}");
     }
 
     #[test]
     fn files_without_objects_fail_the_check() {
         let mut out = Vec::new();
-        let verdict = check(&[], UnknownFields::Refuse, |_| Options::machine(), &mut out);
+        let verdict = check(
+            &[],
+            (UnknownFields::Refuse, Slices::InFiles),
+            |_| Options::machine(),
+            &mut out,
+        );
         assert_eq!(verdict.expect("a vector takes all"), Verdict::Bad);
+        let text = String::from_utf8(out).expect("it is text");
+        assert!(text.starts_with("error: there are no objects"), "{text}");
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use translate::check::{Verdict, requested_addresses};
+use translate::check::{Slices, Verdict, requested_addresses};
 use translate::files::{Listed, Source, UnknownFields};
 use translate::{Environment, Options, Store};
 
@@ -37,7 +37,8 @@ pub fn check(
         Listed::Unchanged(_) => None,
     });
     let sources: Vec<Source> = sources.collect();
-    translate::check::check(&sources, unknown_fields, options, out)
+    let reading = (unknown_fields, Slices::InFiles);
+    translate::check::check(&sources, reading, options, out)
 }
 
 #[cfg(test)]

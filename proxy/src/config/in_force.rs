@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
+use translate::Level;
 use xds::model::{BindKey, Change, JwksLocation, Model};
 
 use super::Snapshot;
@@ -28,6 +29,8 @@ struct Inner {
     missing_keys: ArcSwap<Vec<MissingKeys>>,
     /// Objects in files whose previous version stays in effect.
     previous_versions: ArcSwap<Vec<String>>,
+    /// What is wrong with the objects in files, the worst first.
+    file_problems: ArcSwap<Vec<(Level, String)>>,
     /// Replaced configurations that requests still use.
     replaced: AtomicUsize,
     /// Whether the binds of a configuration were tried, and any of them, if there are any,
@@ -146,6 +149,17 @@ impl InForce {
     #[must_use]
     pub fn previous_versions(&self) -> Arc<Vec<String>> {
         self.0.previous_versions.load_full()
+    }
+
+    /// Sets what is wrong with the objects in files, the worst first.
+    pub fn set_file_problems(&self, problems: Vec<(Level, String)>) {
+        self.0.file_problems.store(Arc::new(problems));
+    }
+
+    /// What is wrong with the objects in files, the worst first.
+    #[must_use]
+    pub fn file_problems(&self) -> Arc<Vec<(Level, String)>> {
+        self.0.file_problems.load_full()
     }
 
     /// Sets the number of replaced configurations that requests still use.

@@ -18,7 +18,7 @@ use admin::pprof::heap::HeapStack;
 use admin::shard::{ShardHandle, UpstreamId};
 use admin::{ConfigView, Handles, LogControl};
 use admin_types::dump::{
-    BindDown, Endpoint, EndpointHealth, EndpointStats, KeysMissing, Runtime, Shard, Source,
+    BindDown, Endpoint, EndpointHealth, EndpointStats, KeysMissing, Problem, Runtime, Shard, Source,
 };
 use admin_types::memory::{Allocated, Allocations, HeapProfile};
 use admin_types::tasks::Task;
@@ -28,7 +28,7 @@ use self::scrape::Scrape;
 use crate::config::in_force::InForce;
 use crate::config::xds::ControllerState;
 use crate::config::{Cluster, Snapshot};
-use crate::limits::PREVIOUS_VERSIONS_SHOWN;
+use crate::limits::{PREVIOUS_VERSIONS_SHOWN, PROBLEMS_SHOWN};
 use crate::machine::cpu::Cpus;
 use crate::memory;
 use crate::memory::heap::{self, Sampling};
@@ -162,6 +162,7 @@ impl Inspected {
             binds_down: self.binds_down(),
             keys_missing: self.keys_missing(),
             previous_versions: self.previous_versions(),
+            problems: self.file_problems(),
         }
     }
 
@@ -182,6 +183,16 @@ impl Inspected {
             .take(PREVIOUS_VERSIONS_SHOWN)
             .cloned()
             .collect()
+    }
+
+    fn file_problems(&self) -> Vec<Problem> {
+        let problems = self.in_force.file_problems();
+        let shown = problems.iter().take(PROBLEMS_SHOWN);
+        let shown = shown.map(|(level, text)| Problem {
+            level: level.to_string(),
+            text: text.clone(),
+        });
+        shown.collect()
     }
 
     fn keys_missing(&self) -> Vec<KeysMissing> {

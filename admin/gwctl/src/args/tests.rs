@@ -62,7 +62,7 @@ fn invalid_combinations_of_arguments_are_rejected() {
         ("gwctl trace --local --next -- h/p", false),
         ("gwctl trace --local --port 80", false),
         ("gwctl trace --local --port 0 -- h/p", false),
-        ("gwctl trace --local -- h/p", false),
+        ("gwctl trace --local -- h/p", true),
         ("gwctl trace --local --next --port 80", false),
         ("gwctl trace --local --port 443 -k -- https://h/p", true),
         (

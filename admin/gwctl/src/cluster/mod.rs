@@ -209,6 +209,21 @@ impl Kind {
         }
     }
 
+    /// A kind that every cluster has.
+    pub(crate) const fn built_in(
+        group: &'static str,
+        version: &'static str,
+        name: &'static str,
+        plural: &'static str,
+    ) -> Self {
+        Self {
+            group,
+            version,
+            name,
+            plural,
+        }
+    }
+
     /// The same kind, as a client of the API server addresses it.
     fn resource(self) -> ApiResource {
         let gvk = GroupVersionKind::gvk(self.group, self.version, self.name);

@@ -28,13 +28,13 @@ pub(super) struct Config<'a> {
 }
 
 /// Prints a line for each resource that would be added (`+`), removed (`-`) or changed (`~`), and
-/// below a changed one its fields before and after.
+/// below a changed one its fields before and after. Returns the number of these resources.
 pub(super) fn write(
     config: &Config<'_>,
     resource: Option<&Resource>,
     source: &Source,
     out: &mut dyn Write,
-) -> Result<()> {
+) -> Result<usize> {
     let mut loaded = source.dump(resource)?;
     let mut other = if config.files.is_empty() {
         source.other_dump()?
@@ -65,7 +65,7 @@ fn leave_out_assigned(dump: &mut Dump) {
     }
 }
 
-pub(super) fn compare(loaded: &Dump, other: &Dump, out: &mut dyn Write) -> Result<()> {
+pub(super) fn compare(loaded: &Dump, other: &Dump, out: &mut dyn Write) -> Result<usize> {
     let (loaded, other) = (resources(loaded), resources(other));
     let mut changes = 0;
     let names = loaded.keys().chain(other.keys());
@@ -87,7 +87,7 @@ pub(super) fn compare(loaded: &Dump, other: &Dump, out: &mut dyn Write) -> Resul
     if changes == 0 {
         writeln!(out, "no changes")?;
     }
-    Ok(())
+    Ok(changes)
 }
 
 /// Translates the files to a dump. Findings go to stderr.

@@ -1,17 +1,17 @@
 //! Keys of resources, such as `Service/default/shop`.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Key<'a> {
-    pub(super) kind: &'a str,
-    pub(super) namespace: &'a str,
-    pub(super) name: &'a str,
+pub(crate) struct Key<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
     /// The rule number of a route, the section name of a listener.
-    pub(super) part: &'a str,
+    pub(crate) part: &'a str,
 }
 
 impl<'a> Key<'a> {
     /// Splits a key. Missing parts are empty.
-    pub(super) fn parse(key: &'a str) -> Self {
+    pub(crate) fn parse(key: &'a str) -> Self {
         let mut parts = key.splitn(5, '/');
         let mut part = || parts.next().unwrap_or_default();
         Self {
@@ -23,7 +23,7 @@ impl<'a> Key<'a> {
     }
 
     /// The key of the object: `kind/namespace/name`.
-    pub(super) fn object(&self) -> String {
+    pub(crate) fn object(&self) -> String {
         let Self {
             kind,
             namespace,

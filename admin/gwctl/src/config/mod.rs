@@ -12,22 +12,51 @@ mod sources;
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::process::ExitCode;
 
 use admin_types::dump::Dump;
 use anyhow::{Result, ensure};
 
+pub(crate) use self::key::Key;
 use self::listeners::Listeners;
+pub(crate) use self::policies::target;
 use self::scope::Scope;
+pub(crate) use self::scope::restrict;
 use crate::args::{AllOutput, ConfigArgs, ConfigPart};
 use crate::pods;
 use crate::source::Source;
 
-/// Prints a part of the configuration.
+/// Prints a part of the configuration; of a comparison, exits with failure if there are differences, as `diff`
+/// does.
 ///
 /// # Errors
 /// The dump cannot be read, or the output not written.
-pub(crate) fn run(args: &ConfigArgs, source: &Source, out: &mut dyn Write) -> Result<()> {
-    match &args.part {
+pub(crate) fn run(args: &ConfigArgs, source: &Source, out: &mut dyn Write) -> Result<ExitCode> {
+    if let ConfigPart::Diff {
+        resource,
+        config,
+        unknown_fields,
+        port_offset,
+    } = &args.part
+    {
+        let config = diff::Config {
+            files: config,
+            unknown_fields: *unknown_fields,
+            port_offset: *port_offset,
+        };
+        let changes = diff::write(&config, resource.as_ref(), source, out)?;
+        return Ok(if changes == 0 {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        });
+    }
+    print(&args.part, source, out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(part: &ConfigPart, source: &Source, out: &mut dyn Write) -> Result<()> {
+    match part {
         ConfigPart::All { resource, output } => {
             let scope = Scope::read(source, resource.as_ref())?;
             all::write(&scope, *output, out)
@@ -65,19 +94,7 @@ pub(crate) fn run(args: &ConfigArgs, source: &Source, out: &mut dyn Write) -> Re
             let policies = of_each(scopes, |scope| scope.dump.policies);
             pods::write(&policies, |it| policies::table(it), list.output, out)
         }
-        ConfigPart::Diff {
-            resource,
-            config,
-            unknown_fields,
-            port_offset,
-        } => {
-            let config = diff::Config {
-                files: config,
-                unknown_fields: *unknown_fields,
-                port_offset: *port_offset,
-            };
-            diff::write(&config, resource.as_ref(), source, out)
-        }
+        ConfigPart::Diff { .. } => unreachable!("it was run above"),
     }
 }
 
@@ -109,9 +126,7 @@ pub(crate) fn everything(dump: Dump) -> Result<String> {
     routes::table(&dump.routes).write(out)?;
     policies::table(&dump.policies).write(out)?;
     let objects = dump.routes.iter();
-    let objects: BTreeSet<_> = objects
-        .map(|it| key::Key::parse(&it.key).object())
-        .collect();
+    let objects: BTreeSet<_> = objects.map(|it| Key::parse(&it.key).object()).collect();
     for object in objects {
         sources::table(&sources::settings(dump, &object)).write(out)?;
     }

@@ -24,7 +24,7 @@ pub(super) fn table(policies: &[Policy]) -> Table<6> {
 }
 
 /// The target of a policy.
-pub(super) fn target(target: &PolicyTarget) -> String {
+pub(crate) fn target(target: &PolicyTarget) -> String {
     match target {
         PolicyTarget::Gateway { gateway } => format!("Gateway/{gateway}"),
         PolicyTarget::ListenerSet { listener_set } => format!("ListenerSet/{listener_set}"),

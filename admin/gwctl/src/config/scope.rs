@@ -47,7 +47,7 @@ impl Scope {
 }
 
 /// Removes everything that does not belong to the Gateways.
-pub(super) fn restrict(mut dump: Dump, gateways: &BTreeSet<String>) -> Dump {
+pub(crate) fn restrict(mut dump: Dump, gateways: &BTreeSet<String>) -> Dump {
     dump.binds.retain(|bind| gateways.contains(&bind.gateway));
     dump.listeners
         .retain(|listener| gateways.contains(&listener.gateway));

@@ -1,11 +1,15 @@
 //! The parts of the cluster's objects that show whether they work.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use translate::Level;
+use translate::diagnosis::Hints;
+use translate::status::level_of;
 
 /// A condition of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +37,16 @@ impl Condition {
         self.status != good || self.reason == PARTIALLY_PROGRAMMED
     }
 
+    /// Whether it is the API server's, before any controller has written one.
+    pub(super) fn is_default(&self) -> bool {
+        self.reason == "Pending" && self.message == "Waiting for controller"
+    }
+
+    /// How bad its problem is.
+    pub(super) fn level(&self) -> Level {
+        level_of(&self.kind, &self.reason)
+    }
+
     /// The condition in short, such as `ResolvedRefs=False (BackendNotFound)`.
     pub(super) fn summary(&self) -> String {
         format!("{}={} ({})", self.kind, self.status, self.reason)
@@ -48,11 +62,14 @@ impl Condition {
 const PARTIALLY_PROGRAMMED: &str = "PartiallyProgrammed";
 
 /// Conditions that report a problem when they are true.
-const ABNORMAL_WHEN_TRUE: [&str; 9] = [
+const ABNORMAL_WHEN_TRUE: [&str; 12] = [
     "CertificateExpired",
+    "CertificateUnsuitable",
     "Conflicted",
+    "Degraded",
     "DependencyUnavailable",
     "DeploymentFailed",
+    "HostnamesTaken",
     "InsecureFrontendValidationMode",
     "ListenerLimitExceeded",
     "OverlappingTLSConfig",
@@ -72,7 +89,9 @@ pub(super) fn problems(conditions: &[Condition]) -> Vec<&Condition> {
 
 /// `ok`, or the problems in short.
 pub(super) fn summary(conditions: &[Condition]) -> String {
-    let problems = problems(conditions).into_iter().map(Condition::summary);
+    let problems = problems(conditions).into_iter();
+    let problems = problems.filter(|it| it.level() > Level::Note);
+    let problems = problems.map(Condition::summary);
     let problems: Vec<String> = problems.collect();
     match (conditions, problems.as_slice()) {
         ([], _) => "no status".to_owned(),
@@ -111,7 +130,7 @@ impl ParentRef {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Verdict {
     #[serde(alias = "ancestorRef")]
-    parent_ref: ParentRef,
+    pub(super) parent_ref: ParentRef,
     pub(super) conditions: Vec<Condition>,
 }
 
@@ -185,6 +204,36 @@ impl Object {
         }
     }
 
+    /// The same object, as translation of files has it.
+    pub(super) fn of_json(kind: &str, object: &Value) -> Self {
+        let part = |name: &str| object.get(name).cloned().unwrap_or(Value::Null);
+        let text = |path: &str| {
+            let text = object.pointer(path).and_then(Value::as_str);
+            text.unwrap_or_default().to_owned()
+        };
+        Self {
+            kind: kind.to_owned(),
+            namespace: text("/metadata/namespace"),
+            name: text("/metadata/name"),
+            generation: 0,
+            spec: serde_json::from_value(part("spec")).unwrap_or_default(),
+            status: serde_json::from_value(part("status")).unwrap_or_default(),
+        }
+    }
+
+    /// Completes messages about objects that do not exist.
+    pub(super) fn complete(&mut self, hints: &Hints<'_>) {
+        let status = &mut self.status;
+        let listeners = status.listeners.iter_mut().map(|it| &mut it.conditions);
+        let parents = status.parents.iter_mut().map(|it| &mut it.conditions);
+        let lists = listeners.chain(parents).chain([&mut status.conditions]);
+        for condition in lists.flatten().filter(|it| it.is_problem()) {
+            if let Cow::Owned(message) = hints.completed(&condition.message) {
+                condition.message = message;
+            }
+        }
+    }
+
     /// What identifies the object: `Kind/namespace/name`.
     pub(super) fn key(&self) -> String {
         format!("{}/{}/{}", self.kind, self.namespace, self.name)
@@ -217,6 +266,18 @@ impl Object {
             let mut statuses = self.status.listeners.iter();
             (listener, statuses.find(|it| it.name == listener.name))
         })
+    }
+
+    /// The references to all parents, each with the verdict of a controller where there is one.
+    pub(super) fn all_parents(&self) -> Vec<(&ParentRef, Option<&Verdict>)> {
+        let refs = self.spec.parent_refs.iter().chain(&self.spec.parent_ref);
+        let keys: Vec<String> = refs.map(|it| it.key(&self.namespace)).collect();
+        self.parents(&keys)
+    }
+
+    /// All entries of its status.
+    pub(super) fn all_verdicts(&self) -> &[Verdict] {
+        &self.status.parents
     }
 
     /// The parents among those of these keys, each with the verdict of a controller where there is one.

@@ -11,14 +11,22 @@ use crate::table::Table;
 
 /// Prints a report: the object, a table for each kind of part, and the problems.
 pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<()> {
-    let (namespace, name) = (&report.namespace, &report.name);
-    line(&format!("Gateway {namespace}/{name}"), out)?;
-    line(&format!("  class       {}", report.class), out)?;
-    let addresses = match report.addresses.as_slice() {
-        [] => "none".to_owned(),
-        addresses => addresses.join(", "),
-    };
-    line(&format!("  address     {addresses}"), out)?;
+    line(&report.title, out)?;
+    if let Some(gateways) = &report.gateways {
+        let gateways: Vec<&str> = gateways.iter().map(String::as_str).collect();
+        line(
+            &format!("  parents     {}", or_none(&gateways.join(", "))),
+            out,
+        )?;
+    } else {
+        if !report.class.is_empty() {
+            line(&format!("  class       {}", report.class), out)?;
+        }
+        line(
+            &format!("  address     {}", or_none(&report.addresses.join(", "))),
+            out,
+        )?;
+    }
     for condition in &report.conditions {
         let Condition { kind, status, .. } = condition;
         let reason = if condition.is_problem() {
@@ -32,8 +40,15 @@ pub(super) fn write(report: &Report, out: &mut dyn Write) -> Result<()> {
     table(&proxies(report), report.proxies.len(), out)?;
     table(&routes(report), report.routes.len(), out)?;
     table(&policies(report), report.policies.len(), out)?;
-    list("Problems", &report.problems, out)?;
-    list("Notes", &report.notes, out)
+    let problems = report.problems.iter();
+    let problems = problems.map(|it| format!("{:<7}  {}", it.level.as_str(), it.text));
+    list("Problems", &problems.collect::<Vec<_>>(), out)?;
+    let notes = report.notes.iter().map(|it| format!("note     {it}"));
+    list("Notes", &notes.collect::<Vec<_>>(), out)
+}
+
+fn or_none(text: &str) -> &str {
+    if text.is_empty() { "none" } else { text }
 }
 
 fn table<const COLUMNS: usize>(
@@ -54,7 +69,7 @@ fn list(title: &str, items: &[String], out: &mut dyn Write) -> Result<()> {
     }
     writeln!(out, "\n{title}")?;
     for item in items {
-        line(&format!("  - {item}"), out)?;
+        line(&format!("  {item}"), out)?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use admin_types::dump::{Dump, KeysMissing, Runtime};
 use anyhow::Result;
 use serde::Serialize;
+use translate::Level;
 
 use crate::client::Client;
 use crate::cluster::PodState;
@@ -56,6 +57,63 @@ pub(super) struct SelfReport {
     /// Objects that it refuses, and why.
     pub(super) refused: Vec<String>,
 }
+
+impl Proxy {
+    /// What does not work, with the level of each.
+    pub(super) fn problems(&self) -> Vec<(Level, String)> {
+        let pod = &self.pod;
+        let mut found = Vec::new();
+        let mut add = |level, text: String| found.push((level, text));
+        if !self.ready && self.state != TERMINATING {
+            let pending = self.own.as_ref().map(|it| it.pending.join(", "));
+            let pending = pending.filter(|it| !it.is_empty());
+            let pending = pending.map_or_else(String::new, |it| format!(", waiting for {it}"));
+            add(
+                Level::Error,
+                format!("proxy {pod} is {}{pending}", self.state),
+            );
+        }
+        if let Some(silent) = &self.silent {
+            let text = format!(
+                "proxy {pod} could not be asked, so part of the status is unknown: {silent}"
+            );
+            add(Level::Error, text);
+        }
+        let Some(own) = &self.own else { return found };
+        if let Some(why) = &own.disconnected {
+            let text = format!(
+                "proxy {pod} is not connected to the controller and serves its current configuration: {why}"
+            );
+            add(Level::Error, text);
+        }
+        for it in &own.refused {
+            add(Level::Error, format!("proxy {pod} refuses {it}"));
+        }
+        for it in &own.down {
+            add(Level::Error, format!("proxy {pod} cannot listen on {it}"));
+        }
+        for it in &own.keys_missing {
+            add(Level::Error, format!("proxy {pod} lacks keys of {it}"));
+        }
+        for it in &own.previous_versions {
+            let text = format!(
+                "proxy {pod} keeps the previous version of {it}, as the one in its files is invalid: its log says \
+                 why"
+            );
+            add(Level::Error, text);
+        }
+        if let Some(why) = &own.driver_reason {
+            add(
+                Level::Note,
+                format!("proxy {pod} uses {}: {why}", own.driver),
+            );
+        }
+        found
+    }
+}
+
+/// The state of a pod that another replaces.
+const TERMINATING: &str = "Terminating";
 
 /// Queries each pod that can be reached.
 pub(super) fn query(pods: &[PodState], source: &Source) -> Result<Vec<Proxy>> {

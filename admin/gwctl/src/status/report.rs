@@ -1,11 +1,14 @@
-//! The status of a Gateway and its parts, computed from the cluster's objects and the reports of its
-//! proxies.
+//! The status of a Gateway and its parts, or of what a namespace has at others' Gateways, computed from the
+//! cluster's objects, what is found out about them, and the reports of proxies.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
+use translate::Level;
+use translate::diagnosis::Diagnosis;
+use translate::status::Reason;
 
-use super::objects::{Condition, Object, ParentRef, problems, summary};
+use super::objects::{Condition, Object, ParentRef, Verdict, problems, summary};
 use super::proxy::Proxy;
 
 /// Everything that was read for a Gateway.
@@ -14,12 +17,31 @@ pub(super) struct Findings {
     pub(super) gateway: Object,
     /// None where the class may not be read.
     pub(super) class: Option<Class>,
+    pub(super) proxies: Proxies,
+    /// Why the API server lets no pod be made.
+    pub(super) no_pods: Option<String>,
+}
+
+/// Where the proxies of a Gateway are.
+#[derive(Debug, Default)]
+pub(super) enum Proxies {
+    #[default]
+    /// Nobody runs any: files are evaluated.
+    NotAsked,
+    Asked(Vec<Proxy>),
+}
+
+/// What was read for all Gateways.
+#[derive(Debug, Default)]
+pub(super) struct Everything {
     pub(super) listener_sets: Vec<Object>,
     pub(super) routes: Vec<Object>,
     pub(super) policies: Vec<Object>,
-    pub(super) proxies: Vec<Proxy>,
+    pub(super) diagnoses: Vec<Diagnosis>,
     /// Parts of the cluster that could not be read.
     pub(super) unread: Vec<String>,
+    /// Parts that could be read in the own namespace only.
+    pub(super) partly_read: Vec<String>,
 }
 
 /// The GatewayClass that a Gateway names.
@@ -34,23 +56,39 @@ pub(super) enum Class {
     },
 }
 
-/// The status of a Gateway.
-#[derive(Debug, Serialize)]
+/// The status of a Gateway, of a namespace, or of a proxy.
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
+    /// `Gateway default/edge`.
+    pub(super) title: String,
     pub(super) namespace: String,
     pub(super) name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) class: String,
+    /// The Gateways elsewhere that the objects of a namespace name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) gateways: Option<BTreeSet<String>>,
     pub(super) addresses: Vec<String>,
     pub(super) conditions: Vec<Condition>,
     pub(super) listeners: Vec<ListenerReport>,
     pub(super) proxies: Vec<Proxy>,
     pub(super) routes: Vec<RouteReport>,
     pub(super) policies: Vec<PolicyReport>,
-    /// Problems, with their causes.
-    pub(super) problems: Vec<String>,
+    /// Problems, with their causes: errors first.
+    pub(super) problems: Vec<Problem>,
     /// Facts worth knowing that are not problems.
     pub(super) notes: Vec<String>,
+    /// The objects that are listed, by key.
+    #[serde(skip)]
+    pub(super) listed: BTreeSet<String>,
+}
+
+/// Something that does not work, or is probably not meant so.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Problem {
+    pub(super) level: Level,
+    pub(super) text: String,
 }
 
 /// A listener of the Gateway or of its ListenerSets.
@@ -93,66 +131,155 @@ pub(super) struct PolicyReport {
 }
 
 impl Report {
-    /// Evaluates the findings.
-    pub(super) fn new(findings: Findings) -> Self {
+    /// Evaluates what was read for a Gateway.
+    pub(super) fn new(findings: Findings, all: &Everything) -> Self {
         let gateway = &findings.gateway;
+        let addresses = gateway.addresses().iter();
         let mut report = Self {
+            title: gateway.title(),
             namespace: gateway.namespace.clone(),
             name: gateway.name.clone(),
             class: gateway.class().to_owned(),
-            addresses: gateway
-                .addresses()
-                .iter()
-                .map(|it| it.value.clone())
-                .collect(),
+            addresses: addresses.map(|it| it.value.clone()).collect(),
             conditions: gateway.conditions().to_vec(),
-            listeners: Vec::new(),
-            proxies: Vec::new(),
-            routes: Vec::new(),
-            policies: Vec::new(),
-            problems: Vec::new(),
-            notes: findings.unread.clone(),
+            ..Self::default()
         };
+        report.could_not_be_read(all);
+        report.listed.insert(gateway.key());
         let is_ours = report.check_gateway(gateway, findings.class.as_ref());
-        if is_ours {
-            report.check_proxies(&findings.proxies);
+        if let (Proxies::Asked(proxies), true) = (&findings.proxies, is_ours) {
+            report.check_proxies(proxies, findings.no_pods.as_deref());
         }
         let mut parents = vec![gateway.key()];
         report.check_listeners(gateway, None);
-        for set in &findings.listener_sets {
-            for (_, _) in set.parents(&parents[..1]) {
+        for set in &all.listener_sets {
+            if !set.parents(&parents[..1]).is_empty() {
                 parents.push(set.key());
-                report.check_listeners(set, Some(&set.title()));
+                report.check_listener_set(set);
             }
         }
         let mut targets = parents.clone();
-        for route in &findings.routes {
-            if report.check_route(route, &parents) {
+        for route in &all.routes {
+            if report.check_route(route, route.parents(&parents)) {
                 targets.push(route.key());
             }
         }
-        let namespaces: BTreeSet<String> = findings
-            .routes
-            .iter()
-            .chain(&findings.listener_sets)
-            .filter(|it| targets.contains(&it.key()))
-            .map(|it| it.namespace.clone())
-            .chain([gateway.namespace.clone()])
-            .collect();
-        for policy in &findings.policies {
+        let attached = all.routes.iter().chain(&all.listener_sets);
+        let attached = attached.filter(|it| targets.contains(&it.key()));
+        let namespaces = attached.map(|it| it.namespace.clone());
+        let namespaces: BTreeSet<String> = namespaces.chain([gateway.namespace.clone()]).collect();
+        for policy in &all.policies {
             report.check_policy(policy, &targets, &namespaces);
         }
-        // A route with several parents has the same problem with each.
-        report.problems.dedup();
-        report.proxies = findings.proxies;
-        report
+        report.check_diagnoses(&all.diagnoses, &namespaces);
+        if let Proxies::Asked(proxies) = findings.proxies {
+            report.proxies = proxies;
+        }
+        report.finish()
+    }
+
+    /// What a namespace has at Gateways of others, besides what is `listed` already. `None` if that is nothing.
+    pub(super) fn of_namespace(
+        namespace: &str,
+        all: &Everything,
+        listed: &BTreeSet<String>,
+    ) -> Option<Self> {
+        let mut report = Self {
+            title: format!("Namespace {namespace}"),
+            namespace: namespace.to_owned(),
+            ..Self::default()
+        };
+        let is_left = |it: &&Object| it.namespace == namespace && !listed.contains(&it.key());
+        let mut gateways = BTreeSet::new();
+        for set in all.listener_sets.iter().filter(is_left) {
+            gateways.extend(set.all_parents().iter().map(|it| it.0.key(namespace)));
+            report.check_listener_set(set);
+        }
+        for route in all.routes.iter().filter(is_left) {
+            let parents = route.all_parents();
+            gateways.extend(parents.iter().map(|it| it.0.key(namespace)));
+            // Whether a parent exists is not for its status to say.
+            let found =
+                |it: &Diagnosis| is_of(it, &route.key()) && it.reason == Reason::NoMatchingParent;
+            let is_nobodys = all.diagnoses.iter().any(found);
+            let parents = parents
+                .into_iter()
+                .filter(|it| !is_nobodys || it.1.is_some());
+            report.check_route(route, parents.collect());
+            report.listed.insert(route.key());
+        }
+        for policy in all.policies.iter().filter(is_left) {
+            let verdicts = policy.all_verdicts();
+            for verdict in verdicts {
+                report.check_verdict(policy, &verdict.conditions);
+            }
+            if verdicts.is_empty() {
+                let text = format!("{}: no controller has processed it", policy.title());
+                report.add(Level::Error, text);
+            }
+        }
+        let namespaces = BTreeSet::from([namespace.to_owned()]);
+        let left = all.diagnoses.iter();
+        let left = left.filter(|it| !listed.contains(&key(it))).cloned();
+        report.check_diagnoses(&left.collect::<Vec<_>>(), &namespaces);
+        if report.listed.is_empty() && report.problems.is_empty() {
+            return None;
+        }
+        report.could_not_be_read(all);
+        report.gateways = Some(gateways);
+        Some(report.finish())
+    }
+
+    /// Whether a command that shows it is to fail.
+    pub(super) fn is_failure(&self, strict: bool) -> bool {
+        let least = if strict { Level::Warning } else { Level::Error };
+        self.problems.iter().any(|it| it.level >= least)
+    }
+
+    /// Adds a problem; one that is merely worth knowing to the notes.
+    pub(super) fn add(&mut self, level: Level, text: String) {
+        if level == Level::Note {
+            self.notes.push(text);
+        } else {
+            self.problems.push(Problem { level, text });
+        }
+    }
+
+    /// The worst first, each once: a route with several parents has the same problem with each.
+    pub(super) fn finish(mut self) -> Self {
+        self.problems.sort_by_key(|it| std::cmp::Reverse(it.level));
+        let mut seen = BTreeSet::new();
+        self.problems.retain(|it| seen.insert(it.text.clone()));
+        self.notes.retain(|it| seen.insert(it.clone()));
+        self
+    }
+
+    fn could_not_be_read(&mut self, all: &Everything) {
+        for unread in &all.unread {
+            self.add(
+                Level::Error,
+                format!("part of the status is unknown: {unread}"),
+            );
+        }
+        self.notes.extend(all.partly_read.iter().cloned());
+    }
+
+    fn add_conditions(&mut self, of: &str, conditions: &[Condition]) {
+        for it in problems(conditions) {
+            let of = if of.is_empty() {
+                String::new()
+            } else {
+                format!("{of}: ")
+            };
+            self.add(it.level(), format!("{of}{}", it.text()));
+        }
     }
 
     /// Returns whether a controller manages the Gateway.
     fn check_gateway(&mut self, gateway: &Object, class: Option<&Class>) -> bool {
         let name = gateway.class();
         match class {
-            Some(Class::Missing) => self.problems.push(format!(
+            Some(Class::Missing) => self.add(Level::Error, format!(
                 "GatewayClass {name} does not exist: is the controller installed, and is the name right?"
             )),
             Some(Class::Present {
@@ -163,84 +290,55 @@ impl Report {
                 let found = problems(conditions);
                 let found = found.iter().filter(|it| it.kind == "Accepted");
                 let claim = if *is_claimed { "" } else { NOT_CLAIMED };
-                let found = found.map(|it| format!("GatewayClass {name}: {}{claim}", it.text()));
-                self.problems.extend(found);
+                for it in found {
+                    let text = format!("GatewayClass {name}: {}{claim}", it.text());
+                    self.add(it.level(), text);
+                }
             }
             None => {}
         }
         // The CRD's default is the reason Pending.
         let conditions = gateway.conditions();
-        if conditions.iter().all(|it| it.reason == "Pending") {
+        if conditions.iter().all(Condition::is_default) {
             let controller = match class {
                 Some(Class::Present { controller, .. }) => format!(" {controller}"),
                 _ => String::new(),
             };
-            self.problems.push(format!(
+            self.add(Level::Error, format!(
                 "no controller has processed the Gateway: is the controller{controller} running? Its pods \
                  and their log say more"
             ));
             return false;
         }
-        let found = problems(conditions).into_iter().map(Condition::text);
-        self.problems.extend(found);
+        self.add_conditions("", conditions);
         let observed = conditions.iter().map(|it| it.observed_generation).min();
         if observed.is_some_and(|it| it < gateway.generation) {
-            self.problems.push(
-                "the status is of an earlier version of the Gateway: the controller has not processed \
-                 the last change"
-                    .to_owned(),
-            );
+            let text = "the status is of an earlier version of the Gateway: the controller has not processed \
+                        the last change";
+            self.add(Level::Error, text.to_owned());
         }
         true
     }
 
-    fn check_proxies(&mut self, proxies: &[Proxy]) {
-        if proxies.is_empty() {
-            self.problems.push(
-                "there are no proxies: the conditions, and the events of the Gateway's Deployment, say why"
-                    .to_owned(),
-            );
+    fn check_proxies(&mut self, proxies: &[Proxy], no_pods: Option<&str>) {
+        if let Some(why) = no_pods {
+            let text = format!("not all proxies can be made: {why}");
+            self.add(Level::Error, text);
+        } else if proxies.is_empty() {
+            let text = "there are no proxies: the conditions, and the events of the Gateway's Deployment, say why";
+            self.add(Level::Error, text.to_owned());
         }
         for proxy in proxies {
-            let pod = &proxy.pod;
-            if !proxy.ready && proxy.state != TERMINATING {
-                let pending = proxy.own.as_ref().map(|it| it.pending.join(", "));
-                let pending = pending.filter(|it| !it.is_empty());
-                let pending = pending.map_or_else(String::new, |it| format!(", waiting for {it}"));
-                self.problems
-                    .push(format!("proxy {pod} is {}{pending}", proxy.state));
-            }
-            if let Some(silent) = &proxy.silent {
-                self.notes
-                    .push(format!("proxy {pod} does not respond: {silent}"));
-            }
-            let Some(own) = &proxy.own else { continue };
-            if let Some(why) = &own.disconnected {
-                self.problems.push(format!(
-                    "proxy {pod} is not connected to the controller and serves its current configuration: {why}"
-                ));
-            }
-            let refused = own.refused.iter();
-            self.problems
-                .extend(refused.map(|it| format!("proxy {pod} refuses {it}")));
-            let down = own.down.iter();
-            self.problems
-                .extend(down.map(|it| format!("proxy {pod} cannot listen on {it}")));
-            let keys = own.keys_missing.iter();
-            self.problems
-                .extend(keys.map(|it| format!("proxy {pod} lacks keys of {it}")));
-            let kept = own.previous_versions.iter();
-            self.problems.extend(kept.map(|it| {
-                format!(
-                    "proxy {pod} keeps the previous version of {it}, as the one in its files is \
-                     invalid: its log says why"
-                )
-            }));
-            if let Some(why) = &own.driver_reason {
-                self.notes
-                    .push(format!("proxy {pod} uses {}: {why}", own.driver));
+            for (level, text) in proxy.problems() {
+                self.add(level, text);
             }
         }
+    }
+
+    fn check_listener_set(&mut self, set: &Object) {
+        self.listed.insert(set.key());
+        self.add_conditions(&set.title(), set.conditions());
+        self.check_listeners(set, Some(&set.title()));
     }
 
     fn check_listeners(&mut self, object: &Object, listener_set: Option<&str>) {
@@ -253,8 +351,9 @@ impl Report {
             let found = problems(conditions)
                 .into_iter()
                 .filter(|it| it.reason != "Pending");
-            let found = found.map(|it| format!("listener {name}{of}: {}", it.text()));
-            self.problems.extend(found);
+            for it in found {
+                self.add(it.level(), format!("listener {name}{of}: {}", it.text()));
+            }
             self.listeners.push(ListenerReport {
                 listener_set: listener_set.map(str::to_owned),
                 name: name.clone(),
@@ -267,21 +366,27 @@ impl Report {
         }
     }
 
-    /// Returns whether the route refers to one of the parents.
-    fn check_route(&mut self, route: &Object, parents: &[String]) -> bool {
-        let references = route.parents(parents);
-        let is_ours = !references.is_empty();
-        for (parent, verdict) in references {
+    /// Lists a route with these of its parents. Returns whether there are any.
+    fn check_route(
+        &mut self,
+        route: &Object,
+        parents: Vec<(&ParentRef, Option<&Verdict>)>,
+    ) -> bool {
+        let is_ours = !parents.is_empty();
+        if is_ours {
+            self.listed.insert(route.key());
+        }
+        for (parent, verdict) in parents {
             let conditions = verdict.map_or(&[][..], |it| &it.conditions);
             let title = route.title();
             if conditions.is_empty() {
-                self.problems.push(format!(
-                    "{title}: no controller has processed it for this Gateway"
-                ));
+                let text = format!(
+                    "{title}: no controller has processed it for {}",
+                    parent.key(&route.namespace)
+                );
+                self.add(Level::Error, text);
             }
-            let found = problems(conditions).into_iter();
-            self.problems
-                .extend(found.map(|it| format!("{title}: {}", it.text())));
+            self.add_conditions(&title, conditions);
             self.routes.push(RouteReport {
                 kind: route.kind.clone(),
                 namespace: route.namespace.clone(),
@@ -304,22 +409,48 @@ impl Report {
             }
         }
         for verdict in verdicts {
-            let title = policy.title();
-            let found = problems(&verdict.conditions).into_iter();
-            self.problems
-                .extend(found.map(|it| format!("{title}: {}", it.text())));
-            self.policies.push(PolicyReport {
-                kind: policy.kind.clone(),
-                namespace: policy.namespace.clone(),
-                name: policy.name.clone(),
-                status: summary(&verdict.conditions),
-            });
+            self.check_verdict(policy, &verdict.conditions);
+        }
+    }
+
+    fn check_verdict(&mut self, policy: &Object, conditions: &[Condition]) {
+        self.listed.insert(policy.key());
+        self.add_conditions(&policy.title(), conditions);
+        self.policies.push(PolicyReport {
+            kind: policy.kind.clone(),
+            namespace: policy.namespace.clone(),
+            name: policy.name.clone(),
+            status: summary(conditions),
+        });
+    }
+
+    /// What the objects themselves show: of those that are listed, and of those that probably mean something
+    /// of these namespaces.
+    fn check_diagnoses(&mut self, diagnoses: &[Diagnosis], namespaces: &BTreeSet<String>) {
+        for it in diagnoses {
+            let is_lost = it.reason == Reason::NoMatchingParent
+                && namespaces.contains(&*it.object.name.namespace);
+            // The controller says the same in a condition.
+            let is_known = self
+                .problems
+                .iter()
+                .any(|known| known.text.contains(&it.text));
+            if (is_lost || self.listed.contains(&key(it))) && !is_known {
+                self.add(it.level, it.to_string());
+            }
         }
     }
 }
 
-/// The state of a pod that another replaces.
-const TERMINATING: &str = "Terminating";
+/// The key of the object that a finding is about.
+fn key(diagnosis: &Diagnosis) -> String {
+    let object = &diagnosis.object;
+    format!("{}/{}", object.kind, object.name)
+}
+
+fn is_of(diagnosis: &Diagnosis, object: &str) -> bool {
+    key(diagnosis) == object
+}
 
 fn limited_to(parent: &ParentRef) -> Option<String> {
     let port = parent.port.map(|it| it.to_string());

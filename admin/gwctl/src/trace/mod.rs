@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 use admin_types::dump::Bind;
 use anyhow::{Result, bail};
+use http::Uri;
 
 use self::event::TraceEvent;
 use self::report::Report;
@@ -24,7 +25,7 @@ use self::request::TracedRequest;
 use self::sse::{Item, Reader};
 use crate::args::TraceArgs;
 use crate::output::{escaped, shown};
-use crate::source::Source;
+use crate::source::{self, Source};
 
 /// Traces a request and prints the trace; exits with failure where it is incomplete.
 ///
@@ -34,10 +35,16 @@ pub(crate) fn run(args: &TraceArgs, source: &Source, out: &mut dyn Write) -> Res
     let resource = args.resource.as_ref();
     let client = source.client(resource)?;
     let binds = source.binds(&client, resource)?;
-    if let (Some(binds), Some(port)) = (binds, args.port) {
-        check_port(&binds, port)?;
-    }
-    let request = if let (Some(url), Some(port)) = (&args.url, args.port) {
+    let request = if let Some(url) = &args.url {
+        let port = match (args.port, binds) {
+            (Some(port), None) => port,
+            (Some(port), Some(binds)) => {
+                check_port(&binds, port)?;
+                port
+            }
+            (None, Some(binds)) => port_of(url, &binds)?,
+            (None, None) => port_of(url, &source::binds(&client)?)?,
+        };
         Some(TracedRequest::new(args, url, &client, port)?)
     } else {
         eprintln!(
@@ -69,6 +76,31 @@ pub(crate) fn run(args: &TraceArgs, source: &Source, out: &mut dyn Write) -> Res
 fn has_screen() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     !is_dumb && io::stdout().is_terminal() && io::stdin().is_terminal()
+}
+
+/// The port that a URL means: its own, if a listener has it, or else the only one.
+fn port_of(url: &Uri, binds: &[Bind]) -> Result<u16> {
+    let ports = binds.iter().filter(|it| it.transport == "tcp");
+    let ports: BTreeSet<u16> = ports.map(|it| it.port).collect();
+    let usual = if url.scheme_str() == Some("https") {
+        443
+    } else {
+        80
+    };
+    let own = url.port_u16().unwrap_or(usual);
+    let mut all = ports.iter().copied();
+    match (ports.contains(&own), all.next(), all.next()) {
+        (true, ..) => Ok(own),
+        (false, Some(only), None) => Ok(only),
+        (false, None, _) => bail!("the gateway has no listener that a request can be sent to"),
+        (false, Some(_), Some(_)) => {
+            let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+            bail!(
+                "the gateway listens on several ports, and not on {own}: choose one with --port: {}",
+                ports.join(", ")
+            )
+        }
+    }
 }
 
 /// Checks that the selected Gateway owns the port, so that the request is not sent to another one.
@@ -105,4 +137,43 @@ pub(crate) fn everything(bytes: &[u8], chunk: usize) -> String {
     // Writing to memory is infallible.
     let _ = plain::write(&Report::new(&events), &mut text);
     String::from_utf8_lossy(&text).into_owned() + &raw.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use admin_types::dump::Bind;
+
+    use super::port_of;
+
+    #[test]
+    fn a_url_means_the_port_that_it_has_or_the_only_one() {
+        let binds = |ports: &[u16]| -> Vec<Bind> {
+            let binds = ports.iter().map(|port| Bind {
+                key: String::new(),
+                address: "::".to_owned(),
+                port: *port,
+                transport: "tcp".to_owned(),
+                gateway: "a/b".to_owned(),
+            });
+            binds.collect()
+        };
+        for (url, ports, expected) in [
+            ("http://h/", &[8080][..], Some(8080)),
+            ("http://h/", &[80, 8080], Some(80)),
+            ("https://h/", &[80, 443], Some(443)),
+            ("http://h:8081/", &[8080, 8081], Some(8081)),
+            ("http://h/", &[8080, 8081], None),
+            ("http://h/", &[], None),
+        ] {
+            let url = url.parse().expect("a URL");
+            let port = port_of(&url, &binds(ports));
+            assert_eq!(port.as_ref().ok().copied(), expected, "{url} {ports:?}");
+            if let Err(error) = port {
+                let names = ports
+                    .iter()
+                    .all(|it| error.to_string().contains(&it.to_string()));
+                assert!(names, "{error}");
+            }
+        }
+    }
 }

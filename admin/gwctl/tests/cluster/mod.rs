@@ -3,6 +3,7 @@
 
 mod api_server;
 mod port_forward;
+mod status;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -377,117 +378,6 @@ fn resource_names_of_the_cluster_are_completed() {
     assert_eq!(completed("gwctl log --context nowhere ed"), "");
     let script = run(&kubeconfig, "completion bash").1;
     assert!(script.contains("COMPLETE=\"bash\""), "{script}");
-}
-
-#[test]
-fn the_status_lists_the_problems() {
-    let cluster = Cluster::start();
-    let good = |kind: &str| condition(kind, "True", kind, "");
-    let mut edge = gateway("default", "edge");
-    edge["spec"]["listeners"] = json!([{"name": "http", "port": 80, "protocol": "HTTP"}]);
-    edge["status"] = json!({
-        "addresses": [{"type": "IPAddress", "value": "192.0.2.1"}],
-        "conditions": [good("Accepted"), good("Programmed")],
-        "listeners": [{"name": "http", "attachedRoutes": 2, "conditions": [good("Accepted")]}],
-    });
-    cluster.api.put(GATEWAY_API, "gateways", edge);
-    let class = json!({"metadata": {"name": "gateway"}, "spec": {"controllerName": "a/b"},
-        "status": {"conditions": [good("Accepted")]}});
-    cluster.api.put(GATEWAY_API, "gatewayclasses", class);
-    let route = |name: &str, resolved: Value| {
-        json!({"metadata": {"name": name, "namespace": "default"},
-            "spec": {"parentRefs": [{"name": "edge"}]},
-            "status": {"parents": [{"parentRef": {"name": "edge"},
-                "conditions": [good("Accepted"), resolved]}]}})
-    };
-    let good_route = route("good", good("ResolvedRefs"));
-    cluster.api.put(GATEWAY_API, "httproutes", good_route);
-    cluster.api.put("v1", "pods", {
-        let mut pod = pod("edge-a", "ready");
-        pod["metadata"]["labels"] = json!({});
-        pod
-    });
-
-    let (code, text, err) = cluster.gwctl("status edge");
-    // A pod that is terminating makes room for another.
-    assert_eq!(code, Some(0), "{err}{text}");
-    assert!(text.contains("edge-b  one   ready"), "{text}");
-    assert!(
-        text.contains("HTTPRoute default/good  *         *          ok"),
-        "{text}"
-    );
-
-    let reason = condition(
-        "ResolvedRefs",
-        "False",
-        "BackendNotFound",
-        "no Service shop",
-    );
-    let bad_route = route("bad", reason);
-    cluster.api.put(GATEWAY_API, "httproutes", bad_route);
-    let (code, text, _) = cluster.gwctl("status");
-    assert_eq!(code, Some(1));
-    let problem = "HTTPRoute default/bad: ResolvedRefs=False (BackendNotFound): no Service shop";
-    assert!(text.contains(problem), "{text}");
-    let (code, json, _) = cluster.gwctl("status -o json");
-    assert_eq!(code, Some(1));
-    let json: Value = serde_json::from_str(&json).expect("JSON");
-    assert_eq!(
-        json[0]["proxies"][0]["own"]["version"],
-        env!("CARGO_PKG_VERSION")
-    );
-    let (code, _, err) = cluster.gwctl("status -n empty");
-    assert_eq!(code, Some(1));
-    assert!(err.contains("other namespaces have: default/edge"), "{err}");
-}
-
-#[test]
-fn the_status_lists_policies_without_effect() {
-    let cluster = Cluster::start();
-    let good = |kind: &str| condition(kind, "True", kind, "");
-    let mut edge = gateway("default", "edge");
-    edge["status"] = json!({"conditions": [good("Accepted"), good("Programmed")]});
-    cluster.api.put(GATEWAY_API, "gateways", edge);
-    let class = json!({"metadata": {"name": "gateway"}, "spec": {"controllerName": "a/b"},
-        "status": {"conditions": [good("Accepted")]}});
-    cluster.api.put(GATEWAY_API, "gatewayclasses", class);
-    let policy = |namespace: &str, name: &str, target: Value, conditions: Value| {
-        let status = json!({"ancestors": [
-            {"ancestorRef": target, "controllerName": "a/b", "conditions": conditions}]});
-        let metadata = json!({"name": name, "namespace": namespace});
-        let policy = json!({"metadata": metadata, "spec": {"targetRefs": []}, "status": status});
-        let version = "gateway-system.io/v1alpha1";
-        cluster.api.put(version, "trafficpolicies", policy);
-    };
-    let missing = |namespace: &str| {
-        let text = "HTTPRoute gone does not exist";
-        let conditions = json!([condition("Accepted", "False", "TargetNotFound", text)]);
-        let target = json!({"kind": "HTTPRoute", "namespace": namespace, "name": "gone"});
-        policy(namespace, "tokens", target, conditions);
-    };
-    missing("default");
-    // There is nothing of this Gateway that it could mean.
-    missing("elsewhere");
-    let text = "some fields have no effect here: spec.trustedHops";
-    let partly = condition("Programmed", "True", "PartiallyProgrammed", text);
-    let target = json!({"kind": "Gateway", "namespace": "default", "name": "edge"});
-    let conditions = json!([good("Accepted"), partly]);
-    policy("default", "limits", target.clone(), conditions);
-    let text = "2 of 2 proxies cannot fetch keys of provider `idp`";
-    let unavailable = condition("DependencyUnavailable", "True", "KeysNotFetched", text);
-    let conditions = json!([good("Accepted"), unavailable]);
-    policy("default", "keys", target, conditions);
-
-    let (code, text, _) = cluster.gwctl("status edge");
-    assert_eq!(code, Some(1));
-    for problem in [
-        "TrafficPolicy default/tokens: Accepted=False (TargetNotFound): HTTPRoute gone does not exist",
-        "TrafficPolicy default/limits: Programmed=True (PartiallyProgrammed): some fields have no effect",
-        "TrafficPolicy default/keys: DependencyUnavailable=True (KeysNotFetched): 2 of 2 proxies cannot fetch keys",
-    ] {
-        assert!(text.contains(problem), "{text}");
-    }
-    assert!(!text.contains("elsewhere"), "{text}");
 }
 
 fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {

@@ -43,6 +43,20 @@ pub struct Runtime {
     /// unreadable, such as `HTTPRoute shop/web`; the log has the reasons. At most 100.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub previous_versions: Vec<String>,
+    /// What is wrong with the objects in files, the worst first; empty where a controller reports it. At most
+    /// 100.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Problem>,
+}
+
+/// Something that is wrong with an object in a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Problem {
+    /// `error`, `warning` or `note`.
+    pub level: String,
+    /// Place, object, field, what is wrong, and what to do.
+    pub text: String,
 }
 
 /// A bind whose socket is down.

@@ -17,7 +17,8 @@ mod workload;
 use serde::{Deserialize, Serialize};
 
 pub use about::{
-    BindDown, Certificate, KeysMissing, Runtime, Shard, Source, SourceKind, TypeState, Version,
+    BindDown, Certificate, KeysMissing, Problem, Runtime, Shard, Source, SourceKind, TypeState,
+    Version,
 };
 pub use backend::{Backend, Endpoint, EndpointHealth, EndpointStats, Host, Hosts};
 pub use filter::{

@@ -37,7 +37,7 @@ fn accepted() -> Status {
         message: "the route is attached".into(),
         observed_generation: 1,
         field: None,
-        blame: translate::status::Blame::Own,
+        blame: Blame::Own,
     };
     let parent_ref = serde_json::from_value(json!({"name": "edge"})).expect("a reference");
     Status::Route(RouteStatus {
@@ -71,6 +71,7 @@ fn planned_for(
         refused: &refused.into_iter().collect(),
         symptoms: SymptomInputs::default(),
         gateways_of_sets: BTreeMap::new(),
+        diagnoses: None,
         invalid: None,
     };
     plan(object, &inputs, author())
@@ -87,6 +88,54 @@ fn a_write_names_the_compared_resource_version() {
         planned(&write.patch["status"], Some(&accepted()), None),
         None
     );
+}
+
+#[test]
+fn what_does_not_work_is_a_condition_until_it_is_mended() {
+    let object = ObjectRef::of::<api::HttpRoute>(&ObjectName::new("app", "shop"));
+    let diagnosis = |level, field: &str, reason| Diagnosis {
+        object: object.clone(),
+        level,
+        field: field.to_owned(),
+        reason,
+        text: "it is so".to_owned(),
+        is_probably_ours: false,
+    };
+    let status = accepted();
+    let planned = |present: &Value, diagnoses: Vec<Diagnosis>| {
+        let nothing = BTreeMap::new();
+        let inputs = StatusInputs {
+            observed: &observed(present),
+            translated: Some(&status),
+            deployment: Deployment::Unknown,
+            are_proxies_gone: false,
+            listeners: BTreeMap::new(),
+            refused: &nothing,
+            symptoms: SymptomInputs::default(),
+            gateways_of_sets: BTreeMap::new(),
+            diagnoses: Some(diagnoses.into()),
+            invalid: None,
+        };
+        plan(&object, &inputs, author())
+    };
+    let twin = diagnosis(Level::Warning, "a", Reason::RouteRulesOverlap);
+    let empty = diagnosis(Level::Error, "b", Reason::NoReadyEndpoints);
+    let write = planned(&Value::Null, vec![twin, empty]).expect("a write");
+    let conditions = &write.patch["status"]["parents"][0]["conditions"];
+    let degraded = &conditions[1];
+    let fields = ["type", "status", "reason", "message", "observedGeneration"];
+    let fields = fields.map(|it| degraded[it].clone());
+    let expected = json!([
+        "Degraded",
+        "True",
+        "NoReadyEndpoints",
+        "b: it is so; a: it is so",
+        1
+    ]);
+    assert_eq!(json!(fields), expected);
+    let mended = planned(&write.patch["status"], Vec::new()).expect("a write");
+    let conditions = &mended.patch["status"]["parents"][0]["conditions"];
+    assert_eq!(conditions.as_array().map(Vec::len), Some(1));
 }
 
 #[test]
@@ -154,6 +203,7 @@ fn a_rejection_by_one_gateways_proxy_concerns_that_gateways_entry_alone() {
             (name("of-edge"), name("edge")),
             (name("of-other"), name("other")),
         ]),
+        diagnoses: None,
         invalid: None,
     };
     let write = plan(&object, &inputs, author());
@@ -197,6 +247,7 @@ fn an_invalid_version_is_reported_with_its_generation() {
         refused: &BTreeMap::new(),
         symptoms: SymptomInputs::default(),
         gateways_of_sets: BTreeMap::new(),
+        diagnoses: None,
         invalid: Some("spec.rules: unknown".into()),
     };
     let write = plan(&object, &inputs, author());

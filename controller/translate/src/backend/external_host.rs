@@ -27,6 +27,12 @@ pub(crate) fn check_address(reader: &Reader<'_>, address: IpAddr) -> Result<(), 
 
 /// Refuses a name of the proxy itself. What other names resolve to, the proxy checks.
 pub(crate) fn check_name(reader: &Reader<'_>, name: &Hostname) -> Result<(), String> {
+    let last = name.as_str().rsplit('.').next().unwrap_or_default();
+    if last.bytes().all(|it| it.is_ascii_digit()) {
+        return Err(format!(
+            "`{name}` is neither an IP address nor a DNS name, whose last part is never a number: correct it"
+        ));
+    }
     if reader.is_machine() || !is_in(name, "localhost") {
         return Ok(());
     }

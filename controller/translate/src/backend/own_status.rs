@@ -26,8 +26,7 @@ impl BackendStatus {
                 conditions.abnormal(kind, slice::from_ref(problem))
             }
         };
-        let expired = &backend.expiries.expired;
-        let conditions = conditions.abnormal(ConditionType::CertificateExpired, expired);
+        let conditions = conditions.certificates(&backend.expiries.problems);
         Self {
             conditions: conditions.done(),
         }

@@ -174,7 +174,7 @@ fn tls(
         (XBackendTlsMode::ServerOnly | XBackendTlsMode::ClientAndServer, Some(validation)) => {
             let resolved = validation::resolve::<XBackend>(reader, &name.namespace, validation);
             let expiries_of_tls = resolved.expiries.under("spec.tls.validation");
-            expiries.expired.extend(expiries_of_tls.expired);
+            expiries.problems.extend(expiries_of_tls.problems);
             match resolved.refs.into_iter().chain(resolved.refusals).next() {
                 None => Ok(Some(resolved.tls)),
                 Some(problem) => Err(problem.under("tls.validation")),

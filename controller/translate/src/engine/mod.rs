@@ -110,6 +110,12 @@ impl Translator {
         &self.state.objects.store
     }
 
+    /// The options as the last batch left them.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.state.objects.options
+    }
+
     /// Applies a batch of changes; returns everything that they change, which is nothing before
     /// [`Event::Start`]. A time before that of an earlier batch counts as that time.
     pub fn apply(&mut self, batch: Batch, now: Timestamp) -> Delta {

@@ -91,6 +91,15 @@ impl Configuration {
         reload
     }
 
+    /// The findings about all files that still hold; those about several files together have no line.
+    #[must_use]
+    pub fn findings(&self) -> Vec<Finding> {
+        let of_files = self.files.iter().flat_map(File::findings);
+        let mut overall: Vec<Finding> = self.reported.iter().cloned().collect();
+        overall.sort_by(|a, b| (&a.file, &a.text).cmp(&(&b.file, &b.text)));
+        of_files.chain(overall).collect()
+    }
+
     /// Number of errors in all files, whenever they were found.
     #[must_use]
     pub fn errors(&self) -> usize {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::path::FieldPath;
+use crate::level::Level;
 use crate::objects::object_ref::ObjectRef;
 
 /// One finding about a file.
@@ -103,6 +104,16 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+impl From<Severity> for Level {
+    fn from(severity: Severity) -> Self {
+        match severity {
+            Severity::Info => Self::Note,
+            Severity::Warning => Self::Warning,
+            Severity::Error => Self::Error,
+        }
     }
 }
 

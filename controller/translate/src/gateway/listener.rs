@@ -45,7 +45,7 @@ pub(crate) struct Listener {
     pub(crate) filter_refusals: Vec<Problem>,
     /// References that do not resolve.
     pub(crate) refs: Vec<Problem>,
-    /// Expired certificates, of its own and of client CAs.
+    /// Certificates that peers reject, of its own and of client CAs.
     pub(crate) expiries: Expiries,
 }
 
@@ -210,7 +210,7 @@ impl Listener {
     fn place_problems(&mut self) {
         let index = self.index;
         let refusals = self.refusals.iter_mut().chain(&mut self.filter_refusals);
-        let expired = &mut self.expiries.expired;
+        let expired = &mut self.expiries.problems;
         for problem in refusals.chain(&mut self.refs).chain(expired) {
             problem.field = format!("spec.listeners[{index}].{}", problem.field);
         }
@@ -228,8 +228,8 @@ impl Listener {
             }
         };
         self.refs.extend(clients.refs.iter().map(blamed));
-        let expired = clients.expiries.expired.iter().map(blamed);
-        self.expiries.expired.extend(expired);
+        let expired = clients.expiries.problems.iter().map(blamed);
+        self.expiries.problems.extend(expired);
         if clients.client_auth.is_none() {
             let message = "no valid CA certificate is left for client validation: see ResolvedRefs";
             self.refusals

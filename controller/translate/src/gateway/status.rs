@@ -214,7 +214,7 @@ fn tls(
             conditions.abnormal(Type::ResolvedRefs, std::slice::from_ref(problem))
         }
     };
-    let conditions = conditions.abnormal(Type::CertificateExpired, &properties.expiries.expired);
+    let conditions = conditions.certificates(&properties.expiries.problems);
     if !allows_unverified_clients(&object.spec) {
         return conditions;
     }
@@ -268,7 +268,7 @@ impl ListenerStatus {
             Some(other) => conditions.overlapping(other),
         };
         let conditions = conditions.hostnames_taken(&conflicts.taken);
-        let conditions = conditions.abnormal(Type::CertificateExpired, &listener.expiries.expired);
+        let conditions = conditions.certificates(&listener.expiries.problems);
         Self {
             name: listener.offer.name.clone(),
             supported_kinds: listener.offer.kinds.clone(),

@@ -10,12 +10,12 @@ use xds::model::{
 use super::api::{Gateway, Listener, ListenerSet, ListenerTls, SecretObjectReference};
 use super::frontend::Validated;
 use super::protocol::Protocol;
-use crate::expiry::Expiries;
+use crate::expiry::{self, Expiries};
 use crate::objects::certificate::CertificateError;
 use crate::objects::kinds::OWN_GROUP;
 use crate::objects::owner::Owner;
 use crate::objects::reader::Reader;
-use crate::status::problem::Problem;
+use crate::status::problem::{self, Problem};
 use crate::status::reason::Reason;
 
 /// Problems of a listener's TLS settings.
@@ -25,7 +25,7 @@ pub(crate) struct TlsProblems {
     pub(crate) refusals: Vec<Problem>,
     /// References that do not resolve.
     pub(crate) refs: Vec<Problem>,
-    /// Certificates that have expired, which are used nonetheless.
+    /// Certificates that peers reject, which are used nonetheless.
     pub(crate) expiries: Expiries,
 }
 
@@ -66,6 +66,7 @@ fn server(
 ) -> Option<impl FnOnce(ClientAuth) -> TlsServer + use<>> {
     let tls = spec.tls.as_ref();
     let certificates = certificates(reader, owner, tls, notes);
+    check_names(spec, &certificates, notes);
     let options = options(tls, alpn, notes);
     let Options { alpn, min_version } = options?;
     Some(move |client_auth| TlsServer {
@@ -113,6 +114,50 @@ fn certificates(
         }
     }
     certificates
+}
+
+/// Notes that no certificate is for the host name of the listener. The common name does not count: clients have
+/// ignored it since 2017.
+fn check_names(spec: &Listener, certificates: &[ServerCertificate], notes: &mut TlsProblems) {
+    let Some(hostname) = spec.hostname.as_deref().filter(|it| !it.is_empty()) else {
+        return;
+    };
+    let leaves = certificates
+        .iter()
+        .filter_map(|it| it.pair.as_ref()?.chain.first());
+    let names: Option<Vec<Vec<String>>> = leaves.map(expiry::names).collect();
+    let Some(names) = names.filter(|it| !it.is_empty()) else {
+        return;
+    };
+    let names: Vec<String> = names.into_iter().flatten().collect();
+    if names.iter().any(|it| is_for(it, hostname)) {
+        return;
+    }
+    let listed = match &*names {
+        [] => "no host name (as subject alternative name)".to_owned(),
+        names => problem::join(names.iter().map(|it| format!("`{it}`"))),
+    };
+    let message = format!(
+        "the certificate is for {listed}, and the listener for `{hostname}`: clients reject it; use one that names \
+         this host"
+    );
+    let field = "tls.certificateRefs";
+    let problem = Problem::new(Reason::CertificateOfOtherHost, field, message);
+    notes.expiries.problems.push(problem);
+}
+
+/// Whether a name of a certificate is for a host, or for one that a wildcard host stands for.
+fn is_for(name: &str, hostname: &str) -> bool {
+    let below = |parent: &str| {
+        name.strip_suffix(parent)
+            .is_some_and(|it| it.ends_with('.'))
+    };
+    if let Some(parent) = hostname.strip_prefix("*.") {
+        return below(parent);
+    }
+    // Its wildcard stands for one label.
+    let parent = hostname.split_once('.').map(|(_, parent)| parent);
+    name == hostname || name.strip_prefix("*.").is_some_and(|it| Some(it) == parent)
 }
 
 /// Resolves a certificate reference of an owner. Grants for a Gateway do not apply to its

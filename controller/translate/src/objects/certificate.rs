@@ -99,8 +99,19 @@ fn pair(secret: &Secret) -> Result<Certificate, String> {
         chain: chain.iter().map(|der| Der::new(der)).collect(),
         key: PrivateKey::new(key.secret_der()),
     };
+    let later = chain.get(1..).unwrap_or_default().to_vec();
+    let other_key = key.clone_key();
+    let fits = |leaf: CertificateDer<'static>| {
+        let key = other_key.clone_key();
+        CertifiedKey::from_der(vec![leaf], key, &ring::default_provider()).is_ok()
+    };
     CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| {
+        let is_leaf_later = later.into_iter().any(fits);
         let what = match error {
+            Error::InconsistentKeys(InconsistentKeys::KeyMismatch) if is_leaf_later => {
+                "has a CA certificate first in `tls.crt`, and the certificate of its key after it: put that \
+                 first, and the CAs after it"
+            }
             Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
                 "has a key in `tls.key` that does not match the first certificate in `tls.crt`"
             }
@@ -110,6 +121,9 @@ fn pair(secret: &Secret) -> Result<Certificate, String> {
                   P-384, or Ed25519)"
             }
         };
+        if is_leaf_later {
+            return what.to_owned();
+        }
         format!("{what}: issue the pair again")
     })?;
     Ok(certificate)

@@ -3,6 +3,7 @@
 use xds::model::{ListenerKey, ObjectName};
 
 use super::kinds::ObjectKind;
+use super::object_ref::ObjectRef;
 
 /// The object that declares a listener.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,6 +13,15 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
+    /// The object of this kind and name, if the kind declares listeners.
+    pub(crate) fn new(kind: ObjectKind, name: ObjectName) -> Option<Self> {
+        match kind {
+            ObjectKind::Gateway => Some(Self::Gateway(name)),
+            ObjectKind::ListenerSet => Some(Self::ListenerSet(name)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn kind(&self) -> ObjectKind {
         match self {
             Self::Gateway(_) => ObjectKind::Gateway,
@@ -26,14 +36,15 @@ impl Owner {
     }
 }
 
+impl From<&Owner> for ObjectRef {
+    fn from(owner: &Owner) -> Self {
+        Self::new(owner.kind(), owner.name())
+    }
+}
+
 /// The object that declares a listener.
 pub(crate) fn of_listener(listener: &ListenerKey) -> Option<Owner> {
     let mut parts = listener.as_str().split('/');
     let (kind, namespace, name) = (parts.next()?, parts.next()?, parts.next()?);
-    let name = ObjectName::new(namespace, name);
-    match ObjectKind::named(kind)? {
-        ObjectKind::Gateway => Some(Owner::Gateway(name)),
-        ObjectKind::ListenerSet => Some(Owner::ListenerSet(name)),
-        _ => None,
-    }
+    Owner::new(ObjectKind::named(kind)?, ObjectName::new(namespace, name))
 }

@@ -60,6 +60,11 @@ impl<'a> Reader<'a> {
         self.objects.is_machine()
     }
 
+    /// Whether the time is known.
+    pub(crate) fn knows_time(&self) -> bool {
+        self.objects.now > Timestamp::MIN
+    }
+
     /// Whether `at` has passed. The unit runs again when it does.
     pub(crate) fn is_over(&self, at: Timestamp) -> bool {
         if at < self.objects.now {

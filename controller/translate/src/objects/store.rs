@@ -102,6 +102,14 @@ macro_rules! store {
                     $(.chain(self.$map.values().cloned().map(Object::$type)))*
             }
 
+            /// The names of the objects of a kind, in any order; none of a kind that is not kept.
+            pub(crate) fn names(&self, kind: ObjectKind) -> Vec<&ObjectName> {
+                match kind {
+                    $(ObjectKind::$type => self.$map.keys().collect(),)*
+                    _ => Vec::new(),
+                }
+            }
+
             /// The object, if it exists.
             #[must_use]
             pub fn get(&self, object: &ObjectRef) -> Option<Object> {

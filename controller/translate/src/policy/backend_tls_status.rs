@@ -44,7 +44,7 @@ pub(crate) fn status(
     }
     let problems: Vec<Problem> = policy.missing.iter().chain(refusals).cloned().collect();
     let is_well =
-        problems.is_empty() && policy.refs.is_empty() && policy.expiries.expired.is_empty();
+        problems.is_empty() && policy.refs.is_empty() && policy.expiries.problems.is_empty();
     if !reader.is_machine() || is_well {
         return None;
     }
@@ -88,7 +88,7 @@ fn conditions(
         ),
         refs => conditions.abnormal(Type::ResolvedRefs, refs),
     };
-    let conditions = conditions.abnormal(Type::CertificateExpired, &policy.expiries.expired);
+    let conditions = conditions.certificates(&policy.expiries.problems);
     let conditions = match refusals {
         [] => conditions.partially_programmed("not all targets exist", &policy.missing),
         _ => conditions,

@@ -243,10 +243,7 @@ fn backend_conditions(
         [] => conditions.normal(Type::Accepted, Reason::Accepted, "the backend is valid"),
         refusals => conditions.abnormal(Type::Accepted, refusals),
     };
-    let expired = &backend.expiries.expired;
-    conditions
-        .abnormal(Type::CertificateExpired, expired)
-        .done()
+    conditions.certificates(&backend.expiries.problems).done()
 }
 
 fn conditions(

@@ -36,11 +36,7 @@ pub(crate) struct Attachment {
 pub(crate) fn owner(reference: &ParentReference, namespace: &str) -> Option<Owner> {
     let namespace = reference.namespace.as_deref().unwrap_or(namespace);
     let name = ObjectName::new(namespace, &reference.name);
-    match ObjectKind::find(&reference.group, &reference.kind)? {
-        ObjectKind::Gateway => Some(Owner::Gateway(name)),
-        ObjectKind::ListenerSet => Some(Owner::ListenerSet(name)),
-        _ => None,
-    }
+    Owner::new(ObjectKind::find(&reference.group, &reference.kind)?, name)
 }
 
 /// Why a ListenerSet that its Gateway does not accept offers no listeners to routes.

@@ -9,6 +9,7 @@ use super::length::shortened;
 use super::problem;
 use super::problem::Problem;
 use super::reason::Reason;
+use crate::level::Level;
 
 /// One condition of an object, or of a part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
@@ -48,6 +49,32 @@ impl Condition {
     pub fn is_problem(&self) -> bool {
         self.status != self.kind.normal_status() || self.reason == Reason::PartiallyProgrammed
     }
+
+    /// How bad its problem is; `None` if it reports none.
+    #[must_use]
+    pub fn level(&self) -> Option<Level> {
+        if !self.is_problem() {
+            return None;
+        }
+        Some(match self.blame {
+            Blame::Follows => Level::Note,
+            Blame::Own => level_of(&self.kind.to_string(), &self.reason.to_string()),
+        })
+    }
+}
+
+/// How bad the problem of a condition is that has this type and reason.
+#[must_use]
+pub fn level_of(kind: &str, reason: &str) -> Level {
+    match (kind, reason) {
+        ("OverlappingTLSConfig" | "HostnamesTaken", _) | (_, "Overridden") => Level::Note,
+        (
+            "InsecureFrontendValidationMode" | "PolicyAncestorLimitReached" | "SupportedVersion",
+            _,
+        )
+        | (_, "LiteralWildcard" | "NotInUse" | "RouteRulesOverlap") => Level::Warning,
+        _ => Level::Error,
+    }
 }
 
 /// Types of conditions, named as in Gateway API.
@@ -80,6 +107,9 @@ pub enum ConditionType {
     /// A referenced certificate has expired. Not in Gateway API, whose `ResolvedRefs` is about
     /// references that cannot be resolved. Written only if one has.
     CertificateExpired,
+    /// A referenced certificate is not valid yet, or not for the host of its listener: clients reject it. Not
+    /// in Gateway API, as `CertificateExpired`. Written only if so.
+    CertificateUnsuitable,
     /// Policies do not apply to this Gateway, because their statuses have no room for it. Gateway API
     /// requires to signal it on the Gateway, without naming a condition. Written only if there are any.
     PolicyAncestorLimitReached,
@@ -88,6 +118,9 @@ pub enum ConditionType {
     ListenerLimitExceeded,
     /// The definitions of Gateway API are of a release that the controller was tested with.
     SupportedVersion,
+    /// Something of it does not work as it is written, although all its references are resolved. Not in Gateway
+    /// API. Written only if so.
+    Degraded,
     /// The last changes of a Gateway's workload or Service cannot be applied. Not in Gateway API, whose
     /// `Programmed` is about requests, which earlier versions may serve. Written only if so.
     DeploymentFailed,
@@ -105,6 +138,8 @@ impl ConditionType {
             | Self::OverlappingTLSConfig
             | Self::HostnamesTaken
             | Self::CertificateExpired
+            | Self::CertificateUnsuitable
+            | Self::Degraded
             | Self::ListenerLimitExceeded
             | Self::PolicyAncestorLimitReached
             | Self::DeploymentFailed
@@ -149,6 +184,15 @@ impl Conditions {
             generation,
             list: Vec::with_capacity(2),
         }
+    }
+
+    /// That certificates are not as clients want them. They are served all the same.
+    pub(crate) fn certificates(self, problems: &[Problem]) -> Self {
+        let is_expired = |it: &&Problem| it.reason == Reason::CertificateExpired;
+        let (expired, others): (Vec<_>, Vec<_>) = problems.iter().partition(is_expired);
+        let cloned = |all: Vec<&Problem>| all.into_iter().cloned().collect::<Vec<Problem>>();
+        self.abnormal(ConditionType::CertificateExpired, &cloned(expired))
+            .abnormal(ConditionType::CertificateUnsuitable, &cloned(others))
     }
 
     /// A condition as it should be.

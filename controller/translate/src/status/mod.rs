@@ -20,7 +20,7 @@ pub use crate::gateway::status::{GatewayStatus, ListenerStatus};
 pub use crate::policy::status::{AncestorReference, PolicyAncestorStatus, PolicyStatus};
 pub use crate::route::status::{RouteParentStatus, RouteStatus};
 pub(crate) use condition::Conditions;
-pub use condition::{Blame, Condition, ConditionStatus, ConditionType};
+pub use condition::{Blame, Condition, ConditionStatus, ConditionType, level_of};
 pub use length::shortened;
 pub use of_object::Status;
 pub use problem_condition::ProblemCondition;

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use super::{Blame, Condition, ConditionType, Reason, Status};
+use super::{Blame, Condition, ConditionType, Reason, Status, level_of};
 use crate::gateway::status::ListenerStatus;
+use crate::level::Level;
 use crate::objects::kinds::ObjectKind;
 use crate::objects::object_ref::ObjectRef;
 use crate::policy::status::PolicyStatus;
@@ -24,6 +25,14 @@ pub struct ProblemCondition<'a> {
     pub reason: Reason,
     /// The problem, with advice.
     pub message: &'a str,
+}
+
+impl ProblemCondition<'_> {
+    /// How bad it is.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        level_of(&self.condition.to_string(), &self.reason.to_string())
+    }
 }
 
 impl fmt::Display for ProblemCondition<'_> {

@@ -18,6 +18,10 @@ pub enum Reason {
     Attached,
     BackendNotFound,
     CertificateExpired,
+    /// Not in Gateway API, as its condition.
+    CertificateNotYetValid,
+    /// Not in Gateway API, as its condition.
+    CertificateOfOtherHost,
     ConfigurationChanged,
     Conflicted,
     /// Not in Gateway API, which only names the condition.
@@ -50,9 +54,19 @@ pub enum Reason {
     /// Not in Gateway API, as its condition: host names of a listener are served by ListenerSets.
     ListenerSets,
     ListenersNotValid,
+    /// Not in Gateway API: a path contains a `*`, which stands for itself.
+    LiteralWildcard,
+    /// Not in Gateway API: nothing of a rule can respond.
+    NoBackends,
     NoConflicts,
+    /// Not in Gateway API: a rule reads claims of tokens, and no policy reads tokens.
+    NoCredentials,
     NoMatchingListenerHostname,
     NoMatchingParent,
+    /// Not in Gateway API: a Service has no EndpointSlice.
+    NoEndpointSlice,
+    /// Not in Gateway API: a Service has no endpoint that is ready.
+    NoReadyEndpoints,
     NoResources,
     NoValidCACertificate,
     NotAllowed,
@@ -75,6 +89,8 @@ pub enum Reason {
     ProtocolConflict,
     RefNotPermitted,
     ResolvedRefs,
+    /// Not in Gateway API: another rule has the same match.
+    RouteRulesOverlap,
     /// Not in Gateway API: the route exceeds a budget.
     RouteTooLarge,
     SupportedVersion,

@@ -57,6 +57,12 @@ impl Status {
         bytes.sum()
     }
 
+    /// All conditions, of its parts too.
+    pub(crate) fn conditions_mut(&mut self) -> impl Iterator<Item = &mut Condition> {
+        let entries = self.entries().into_iter();
+        entries.flat_map(|(_, conditions)| conditions)
+    }
+
     /// The lists of conditions, each with what it is about.
     fn entries(&mut self) -> Vec<(String, &mut Vec<Condition>)> {
         let whole = |conditions| (String::new(), conditions);

@@ -19,6 +19,11 @@ impl Statuses {
         all.into_iter()
     }
 
+    /// The statuses, to complete their messages.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Status> {
+        self.0.values_mut()
+    }
+
     /// The status of an object.
     #[must_use]
     pub fn get(&self, object: &ObjectRef) -> Option<&Status> {

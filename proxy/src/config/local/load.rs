@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use translate::check::addresses_of;
+use translate::diagnosis::{Hints, Others, diagnose};
 use translate::files::{Configuration, UnknownFields};
-use translate::{Batch, Event, Options, Translator};
+use translate::{Batch, Event, Level, Options, Translator};
 use xds::model::{BindKey, Change, Kind, Model};
 
 use super::report::Report;
@@ -20,6 +21,7 @@ pub(super) struct Loader {
     files: Files,
     configuration: Configuration,
     translator: Translator,
+    options: Options,
     /// Changes that the translator has not seen yet.
     pending: Batch,
     /// The listeners of the model, for messages about binds.
@@ -68,7 +70,8 @@ impl Loader {
         Self {
             files: Files::new(paths),
             configuration: Configuration::new(unknown_fields),
-            translator: Translator::new(options),
+            translator: Translator::new(options.clone()),
+            options,
             pending: Batch::new(),
             listeners: Model::default(),
             report: Report::default(),
@@ -122,7 +125,11 @@ impl Loader {
         }
         self.last_work.units = self.translator.units_run();
         self.changes_after = delta.wake_at;
-        self.report.statuses(delta.statuses, &self.configuration);
+        let hints = Hints::new(self.translator.store(), Others::Named);
+        self.report
+            .statuses(delta.statuses, &self.configuration, &hints);
+        let diagnoses = diagnose(self.translator.store(), &self.options, Others::Named);
+        self.report.diagnoses(diagnoses, &self.configuration);
         let changes = delta.resources;
         let listeners = changes.iter().filter(|(key, _)| key.kind == Kind::Listener);
         self.listeners.apply(listeners.cloned());
@@ -164,6 +171,11 @@ impl Loader {
     pub(super) fn problems(&self) -> usize {
         let errors = self.configuration.errors();
         self.report.problems().saturating_add(errors)
+    }
+
+    /// What is wrong with the objects, the worst first.
+    pub(super) fn all_problems(&self) -> Vec<(Level, String)> {
+        self.report.all(&self.configuration)
     }
 
     /// The objects whose previous version stays in effect.

@@ -52,6 +52,7 @@ impl Worker {
             return Err(StartError::NothingRead(self.loader.paths()));
         }
         self.record_recognised();
+        self.show_problems();
         if !self.in_force.was_recognised() {
             error!(
                 "a document or file named above cannot be recognised, and it may be a policy that \
@@ -89,8 +90,7 @@ impl Worker {
         let LoadWork { documents, units } = self.loader.last_work();
         debug!(documents, units, "checked the files for changes");
         self.record_recognised();
-        let previous_versions = self.loader.previous_versions();
-        self.in_force.set_previous_versions(previous_versions);
+        self.show_problems();
         self.in_force.set_problems(self.loader.problems());
         match loaded {
             Loaded::Changed(changes) => self.apply(changes, begun, Wait::Change).await,
@@ -114,6 +114,13 @@ impl Worker {
         };
         let locate = |bind: &_| self.loader.origin(bind);
         self.applier.update(update, wait, &locate).await;
+    }
+
+    /// Shows the admin server what is wrong.
+    fn show_problems(&self) {
+        let previous_versions = self.loader.previous_versions();
+        self.in_force.set_previous_versions(previous_versions);
+        self.in_force.set_file_problems(self.loader.all_problems());
     }
 
     fn record_recognised(&self) {

@@ -15,7 +15,10 @@ pub(super) fn lines(events: &[TraceEvent]) -> Vec<Line> {
                 lines.push(Line::plain("policies of the rule: none"));
             }
             Message::PolicySelection { policies } => {
-                let text = format!("policies of the rule: {}", policies.join(", "));
+                // Several policies may set the same.
+                let mut names: Vec<&str> = policies.iter().map(String::as_str).collect();
+                names.dedup();
+                let text = format!("policies of the rule: {}", names.join(", "));
                 lines.push(Line::plain(&text));
             }
             Message::Policy {

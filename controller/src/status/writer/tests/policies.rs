@@ -49,8 +49,18 @@ async fn a_policy_with_a_missing_target_gets_an_event_and_is_counted() {
     });
     outputs.statuses.set(&policy, Some(Arc::new(status)));
     let gauge = |count: u32| format!("policies_with_missing_targets {count}\n");
+    // An Event needs the UID of its object.
+    let observed = Observed {
+        uid: "1".into(),
+        resource_version: "1".into(),
+        generation: 1,
+        api_version: "gateway-system.io/v1alpha1".into(),
+        is_deleted: false,
+        status: Arc::default(),
+    };
+    outputs.observed.set(&policy, Some(Arc::new(observed)));
     for _ in 0..2 {
-        writer.warn_about_policies([&policy].into_iter());
+        writer.warn([&policy].into_iter());
         seconds(1).await;
         let events = server.writes();
         let events = events.iter().filter(|it| it.uri.contains("/events"));
@@ -58,7 +68,7 @@ async fn a_policy_with_a_missing_target_gets_an_event_and_is_counted() {
     }
     assert!(metrics.text().contains(&gauge(1)), "{}", metrics.text());
     outputs.statuses.set(&policy, None);
-    writer.warn_about_policies([&policy].into_iter());
+    writer.warn([&policy].into_iter());
     assert!(metrics.text().contains(&gauge(0)), "{}", metrics.text());
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use xds::limits_table;
+use xds::model::ObjectName;
 use xds::model::limits::{self, LimitKind};
 
 use super::{
@@ -12,6 +13,8 @@ use super::{
     RateLimitSpec, RespondSpec,
 };
 use crate::objects::api::ObjectMeta;
+use crate::objects::kinds::ObjectKind;
+use crate::objects::object_ref::ObjectRef;
 
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct TrafficPolicy {
@@ -232,6 +235,17 @@ pub struct PolicyTargetReference {
     /// A listener of a Gateway, or a named rule of a route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub section_name: Option<String>,
+}
+
+impl PolicyTargetReference {
+    /// The object of this namespace that is meant, if its kind is known.
+    pub(crate) fn object(&self, namespace: &str) -> Option<ObjectRef> {
+        let kind = ObjectKind::find(&self.group, &self.kind)?;
+        Some(ObjectRef::new(
+            kind,
+            &ObjectName::new(namespace, &self.name),
+        ))
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]

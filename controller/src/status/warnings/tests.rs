@@ -41,56 +41,108 @@ fn status(reason: Reason, message: &'static str) -> Status {
     })
 }
 
+fn knowing(status: &Status) -> Knowledge<'_> {
+    Knowledge {
+        status: Some(status),
+        ..Knowledge::default()
+    }
+}
+
+/// As when the objects of one `kubectl apply` arrive one by one.
+#[test]
+fn what_ends_within_seconds_is_not_reported() {
+    let (mut warnings, now) = (Warnings::default(), Instant::now());
+    let object = ObjectRef::of::<translate::api::HttpRoute>(&ObjectName::new("app", "shop"));
+    let missing = status(Reason::BackendNotFound, "Service app/shop does not exist");
+    let accepted = status(Reason::Accepted, "the route is valid");
+    assert_eq!(warnings.observe(&object, knowing(&missing), now), None);
+    assert_eq!(warnings.next_at(now), Some(now + SETTLE));
+    assert_eq!(warnings.observe(&object, knowing(&accepted), now), None);
+    assert_eq!(warnings.next_at(now), None);
+
+    assert_eq!(warnings.observe(&object, knowing(&missing), now), None);
+    let later = now + SETTLE;
+    assert_eq!(warnings.take_waiting(later), std::slice::from_ref(&object));
+    let warning = warnings.observe(&object, knowing(&missing), later);
+    assert_eq!(warning.expect("it lasts").reason, "BackendNotFound");
+    assert_eq!(warnings.next_at(later), None);
+}
+
+#[test]
+fn endpoints_that_come_and_go_are_one_problem() {
+    let (mut warnings, now) = (Warnings::default(), Instant::now());
+    let object = ObjectRef::of::<translate::api::HttpRoute>(&ObjectName::new("app", "shop"));
+    let accepted = status(Reason::Accepted, "the route is valid");
+    let without = |count: usize| {
+        let text =
+            format!("Service app/shop has no endpoint that is ready: none of its {count} pods is");
+        [Diagnosis {
+            object: object.clone(),
+            level: Level::Error,
+            field: "spec.rules[0].backendRefs[0]".to_owned(),
+            reason: Reason::NoReadyEndpoints,
+            text,
+            is_probably_ours: false,
+        }]
+    };
+    let mut observe = |diagnoses: &[Diagnosis], now| {
+        let knowledge = Knowledge {
+            diagnoses,
+            ..knowing(&accepted)
+        };
+        warnings.observe(&object, knowledge, now).map(|it| it.tone)
+    };
+    assert_eq!(observe(&without(3), now), None);
+    let later = now + SETTLE;
+    assert_eq!(observe(&without(2), later), Some(Tone::Warning));
+    assert_eq!(observe(&without(1), later), None);
+    assert_eq!(observe(&[], later), Some(Tone::Normal));
+}
+
 #[test]
 fn a_missing_target_is_reported_once_and_counted_until_it_exists() {
-    let (mut warnings, now) = (PolicyWarnings::default(), Instant::now());
+    let (mut warnings, now) = (Warnings::default(), Instant::now());
     let object = policy("tokens");
     let missing = status(Reason::TargetNotFound, "HTTPRoute app/gone does not exist");
-    let warning = warnings.observe(&object, Some(&missing), None, now);
+    let warning = warnings.observe(&object, knowing(&missing), now);
     assert_eq!(warning.expect("one").reason, "TargetNotFound");
-    assert_eq!(warnings.observe(&object, Some(&missing), None, now), None);
+    assert_eq!(warnings.observe(&object, knowing(&missing), now), None);
     assert_eq!(warnings.missing(), 1);
     let accepted = status(Reason::Accepted, "the policy is valid");
-    assert_eq!(warnings.observe(&object, Some(&accepted), None, now), None);
+    let well = warnings.observe(&object, knowing(&accepted), now);
+    assert_eq!(well.expect("it was reported").tone, Tone::Normal);
+    assert_eq!(warnings.observe(&object, knowing(&accepted), now), None);
     assert_eq!(warnings.missing(), 0);
-    assert!(
-        warnings
-            .observe(&object, Some(&missing), None, now)
-            .is_some()
-    );
-    assert_eq!(warnings.observe(&object, None, None, now), None);
+    assert!(warnings.observe(&object, knowing(&missing), now).is_some());
+    let well = warnings.observe(&object, Knowledge::default(), now);
+    assert_eq!(well.expect("it was reported").tone, Tone::Normal);
     assert_eq!(warnings.missing(), 0);
 }
 
 #[test]
 fn fields_without_effect_are_reported_and_unused_policies_are_not() {
-    let (mut warnings, now) = (PolicyWarnings::default(), Instant::now());
+    let (mut warnings, now) = (Warnings::default(), Instant::now());
     let partly = status(
         Reason::PartiallyProgrammed,
         "some fields have no effect here",
     );
     assert!(
         warnings
-            .observe(&policy("a"), Some(&partly), None, now)
+            .observe(&policy("a"), knowing(&partly), now)
             .is_some()
     );
     let unused = status(Reason::NotInUse, "the target carries no traffic");
-    assert_eq!(
-        warnings.observe(&policy("b"), Some(&unused), None, now),
-        None
-    );
+    assert_eq!(warnings.observe(&policy("b"), knowing(&unused), now), None);
     assert_eq!(warnings.missing(), 0);
 }
 
 #[test]
 fn a_flood_of_warnings_is_limited() {
-    let (mut warnings, now) = (PolicyWarnings::default(), Instant::now());
+    let (mut warnings, now) = (Warnings::default(), Instant::now());
     let missing = status(Reason::TargetNotFound, "it does not exist");
     let mut warn = |number: usize, now| {
         let object = policy(&format!("p{number}"));
-        warnings
-            .observe(&object, Some(&missing), None, now)
-            .is_some()
+        warnings.observe(&object, knowing(&missing), now).is_some()
     };
     assert_eq!((0..100).filter(|it| warn(*it, now)).count(), PER_PERIOD / 2);
     assert!(!warn(99, now) && warn(99, now + PERIOD));
@@ -99,24 +151,21 @@ fn a_flood_of_warnings_is_limited() {
 
 #[test]
 fn what_is_too_much_for_a_minute_is_reported_later_in_its_newest_state() {
-    let (mut warnings, mut now) = (PolicyWarnings::default(), Instant::now());
+    let (mut warnings, mut now) = (Warnings::default(), Instant::now());
     let missing = status(Reason::TargetNotFound, "it does not exist");
     let accepted = status(Reason::Accepted, "the policy is valid");
-    let corrected = policy("p50");
+    let corrected = policy("p80");
     assert_eq!(warnings.next_at(now), None);
     let mut reported = BTreeSet::new();
     for number in 0..100 {
         let object = policy(&format!("p{number}"));
         // Each waits once.
         for _ in 0..3 {
-            let warning = warnings.observe(&object, Some(&missing), None, now);
+            let warning = warnings.observe(&object, knowing(&missing), now);
             reported.extend(warning.map(|_| object.clone()));
         }
     }
-    assert_eq!(
-        warnings.observe(&corrected, Some(&accepted), None, now),
-        None
-    );
+    assert_eq!(warnings.observe(&corrected, knowing(&accepted), now), None);
     while let Some(at) = warnings.next_at(now) {
         assert!(at == now || at == now + PERIOD);
         now = at;
@@ -126,7 +175,7 @@ fn what_is_too_much_for_a_minute_is_reported_later_in_its_newest_state() {
             } else {
                 &missing
             };
-            let warning = warnings.observe(&object, Some(status), None, now);
+            let warning = warnings.observe(&object, knowing(status), now);
             reported.extend(warning.map(|_| object.clone()));
         }
     }
@@ -137,23 +186,23 @@ fn what_is_too_much_for_a_minute_is_reported_later_in_its_newest_state() {
 /// One tenant with thousands of mistakes delayed the Event about another one's open route for hours.
 #[test]
 fn a_flood_of_one_namespace_delays_no_warning_of_another() {
-    let (mut warnings, now) = (PolicyWarnings::default(), Instant::now());
+    let (mut warnings, now) = (Warnings::default(), Instant::now());
     let missing = status(Reason::TargetNotFound, "it does not exist");
     let of = |namespace: &str, name: &str| {
         ObjectRef::of::<TrafficPolicy>(&ObjectName::new(namespace, name))
     };
     for number in 0..1_000 {
-        warnings.observe(&of("noisy", &number.to_string()), Some(&missing), None, now);
+        warnings.observe(&of("noisy", &number.to_string()), knowing(&missing), now);
     }
     for quiet in ["one", "two", "three"] {
         let object = of(quiet, "tokens");
-        let warning = warnings.observe(&object, Some(&missing), None, now);
+        let warning = warnings.observe(&object, knowing(&missing), now);
         assert!(warning.is_some(), "{quiet} waits");
     }
     // Even if several make noise, whoever waits has its turn next, not after theirs.
     for number in 0..1_000 {
         for noisy in ["a", "noisy", "x", "z"] {
-            warnings.observe(&of(noisy, &number.to_string()), Some(&missing), None, now);
+            warnings.observe(&of(noisy, &number.to_string()), knowing(&missing), now);
         }
     }
     let late = of("quiet", "late");
@@ -168,21 +217,24 @@ fn a_flood_of_one_namespace_delays_no_warning_of_another() {
 
 #[test]
 fn what_proxies_see_is_reported_once_whatever_its_details() {
-    let (mut warnings, now) = (PolicyWarnings::default(), Instant::now());
+    let (mut warnings, now) = (Warnings::default(), Instant::now());
     let object = policy("tokens");
     let accepted = status(Reason::Accepted, "the policy is valid");
-    let seen = |text: &str| {
-        Some(Warning {
-            reason: "KeysNotFetched".to_owned(),
-            text: text.to_owned(),
-        })
+    let seen = |text: &str| Warning {
+        tone: Tone::Warning,
+        reason: "KeysNotFetched".to_owned(),
+        text: text.to_owned(),
     };
-    let warning = warnings.observe(&object, Some(&accepted), seen("status 500"), now);
-    assert_eq!(warning, seen("status 500"));
-    let again = warnings.observe(&object, Some(&accepted), seen("status 502"), now);
-    assert_eq!(again, None);
-    assert_eq!(warnings.observe(&object, Some(&accepted), None, now), None);
-    let warning = warnings.observe(&object, Some(&accepted), seen("status 502"), now);
-    assert_eq!(warning, seen("status 502"));
+    let mut observe = |seen: Option<&Warning>| {
+        let knowledge = Knowledge {
+            seen,
+            ..knowing(&accepted)
+        };
+        warnings.observe(&object, knowledge, now)
+    };
+    assert_eq!(observe(Some(&seen("status 500"))), Some(seen("status 500")));
+    assert_eq!(observe(Some(&seen("status 502"))), None);
+    assert_eq!(observe(None).map(|it| it.tone), Some(Tone::Normal));
+    assert_eq!(observe(Some(&seen("status 502"))), Some(seen("status 502")));
     assert_eq!(warnings.missing(), 0);
 }

@@ -1,0 +1,221 @@
+//! "Did you mean": what somebody who named an object that does not exist probably meant.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+
+use xds::model::ObjectName;
+
+use crate::files::suggest;
+use crate::gateway::api::{AllowedRoutes, FromNamespaces, Gateway};
+use crate::objects::kinds::ObjectKind;
+use crate::objects::store::Store;
+use crate::status::{Condition, Status, Statuses};
+
+/// Whether hints name objects of other namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Others {
+    /// All: whoever reads the hint may read the objects.
+    Named,
+    /// Only Gateways that are open to routes of all namespaces: tenants read the hint.
+    Hidden,
+}
+
+/// Finds similar names.
+pub struct Hints<'a> {
+    store: &'a Store,
+    others: Others,
+    /// Names that may still be compared, so that a flood of mistakes stays cheap.
+    left: Cell<usize>,
+}
+
+impl<'a> Hints<'a> {
+    /// Hints from these objects.
+    #[must_use]
+    pub fn new(store: &'a Store, others: Others) -> Self {
+        Self {
+            store,
+            others,
+            left: Cell::new(MOST_COMPARED),
+        }
+    }
+
+    /// Completes the messages of a status about objects that do not exist.
+    pub fn complete(&self, status: &mut Status) {
+        for condition in status.conditions_mut() {
+            self.complete_condition(condition);
+        }
+    }
+
+    /// The same for all statuses.
+    pub fn complete_all(&self, statuses: &mut Statuses) {
+        statuses.values_mut().for_each(|it| self.complete(it));
+    }
+
+    fn complete_condition(&self, condition: &mut Condition) {
+        if !condition.is_problem() {
+            return;
+        }
+        if let Cow::Owned(message) = self.completed(&condition.message) {
+            condition.message = message.into();
+        }
+    }
+
+    /// The message with a hint after each `KIND NAMESPACE/NAME does not exist`, the form in which all of this
+    /// crate are written.
+    #[must_use]
+    pub fn completed<'m>(&self, message: &'m str) -> Cow<'m, str> {
+        let mut completed = String::new();
+        let mut rest = message;
+        while let Some(end) = rest.find(MISSING) {
+            let (before, after) = rest.split_at(end);
+            let (sentence, after) = after.split_at(MISSING.len());
+            completed.push_str(before);
+            completed.push_str(sentence);
+            if let Some(hint) = self.of_text(before).filter(|_| !after.starts_with(" (")) {
+                completed.push_str(&hint);
+            }
+            rest = after;
+        }
+        if completed.is_empty() || completed.len() + rest.len() == message.len() {
+            return Cow::Borrowed(message);
+        }
+        completed.push_str(rest);
+        Cow::Owned(completed)
+    }
+
+    /// A hint for the object that a text ends with.
+    fn of_text(&self, text: &str) -> Option<String> {
+        let mut words = text.rsplit(' ');
+        let (name, kind) = (words.next()?, words.next()?);
+        let (namespace, name) = name.split_once('/')?;
+        // In a list of problems, the field is before the kind.
+        let kind = kind.rsplit(['(', ':']).next()?;
+        self.of_missing(ObjectKind::named(kind)?, &ObjectName::new(namespace, name))
+    }
+
+    /// ` (did you mean …?)` for an object that does not exist, if anything is similar.
+    pub(super) fn of_missing(&self, kind: ObjectKind, wanted: &ObjectName) -> Option<String> {
+        let all = self.store.names(kind);
+        let left = self.left.get().checked_sub(all.len())?;
+        self.left.set(left);
+        let in_namespace = all.iter().filter(|it| it.namespace == wanted.namespace);
+        let others = in_namespace.filter(|it| it.name != wanted.name);
+        if let Some(near) = suggest::nearest(&wanted.name, others.map(|it| &*it.name)) {
+            return Some(format!(" (did you mean `{near}`?)"));
+        }
+        let mut told: Vec<&ObjectName> = all
+            .into_iter()
+            .filter(|it| self.may_tell(kind, it))
+            .collect();
+        // So that the first of several is always the same.
+        told.sort_unstable();
+        let mut namesakes = told.iter().filter(|it| it.name == wanted.name);
+        match (namesakes.next(), namesakes.next()) {
+            (None, _) => elsewhere(kind, &told, wanted),
+            (Some(only), None) => Some(format!(
+                " (namespace `{}` has one of this name)",
+                only.namespace
+            )),
+            (Some(first), Some(_)) => Some(format!(
+                " (namespace `{}` and others have one of this name)",
+                first.namespace
+            )),
+        }
+    }
+
+    /// Whether the name of an object may be told in other namespaces.
+    fn may_tell(&self, kind: ObjectKind, name: &ObjectName) -> bool {
+        let is_open_gateway = || self.store.gateways.get(name).is_some_and(|it| is_open(it));
+        self.others == Others::Named || kind == ObjectKind::Gateway && is_open_gateway()
+    }
+}
+
+/// A Gateway of another namespace with a similar name: routes often name those.
+fn elsewhere(kind: ObjectKind, told: &[&ObjectName], wanted: &ObjectName) -> Option<String> {
+    if kind != ObjectKind::Gateway {
+        return None;
+    }
+    let near = suggest::nearest(&wanted.name, told.iter().map(|it| &*it.name))?;
+    let found = told.iter().find(|it| &*it.name == near)?;
+    Some(format!(
+        " (did you mean `{near}` of namespace `{}`?)",
+        found.namespace
+    ))
+}
+
+/// Whether a Gateway accepts routes of every namespace, so that its name is no secret.
+fn is_open(gateway: &Gateway) -> bool {
+    let is_open = |it: &AllowedRoutes| it.namespaces.from == FromNamespaces::All;
+    let mut listeners = gateway.spec.listeners.iter();
+    listeners.any(|it| is_open(&it.allowed_routes))
+}
+
+/// How messages about an object that does not exist go on after its name.
+const MISSING: &str = " does not exist";
+/// Names that are compared for all hints of one examination: some milliseconds.
+const MOST_COMPARED: usize = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use super::{Hints, Others};
+    use crate::backend::api::Service;
+    use crate::objects::kinds::ObjectKind;
+    use crate::objects::store::{Object, Store};
+    use xds::model::ObjectName;
+
+    fn store(names: &[(&str, &str)]) -> Store {
+        let services = names.iter().map(|(namespace, name)| {
+            let mut service = Service::default();
+            service.metadata.name = ObjectName::new(namespace, name);
+            Object::from(service)
+        });
+        services.collect()
+    }
+
+    #[test]
+    fn a_message_about_a_missing_object_names_a_similar_one() {
+        let store = store(&[("app", "shop"), ("other", "cart")]);
+        let hints = Hints::new(&store, Others::Named);
+        for (message, expected) in [
+            (
+                "Service app/shpo does not exist: create it",
+                "Service app/shpo does not exist (did you mean `shop`?): create it",
+            ),
+            (
+                "spec.rules[0]: Service app/cart does not exist: create it; more",
+                "spec.rules[0]: Service app/cart does not exist (namespace `other` has one of this name): \
+                 create it; more",
+            ),
+            ("Service app/payments does not exist: create it", ""),
+            ("the Secret does not exist", ""),
+            ("all is well", ""),
+        ] {
+            let expected = if expected.is_empty() {
+                message
+            } else {
+                expected
+            };
+            assert_eq!(hints.completed(message), expected);
+            assert_eq!(hints.completed(expected), expected, "once only");
+        }
+    }
+
+    #[test]
+    fn tenants_are_not_told_names_of_other_namespaces() {
+        let store = store(&[("other", "cart")]);
+        let hints = Hints::new(&store, Others::Hidden);
+        let message = "Service app/cart does not exist: create it";
+        assert_eq!(hints.completed(message), message);
+    }
+
+    #[test]
+    fn a_flood_of_mistakes_is_not_compared_without_end() {
+        let names: Vec<String> = (0..1_000).map(|it| format!("service-{it}")).collect();
+        let names: Vec<(&str, &str)> = names.iter().map(|it| ("app", it.as_str())).collect();
+        let store = store(&names);
+        let hints = Hints::new(&store, Others::Named);
+        let wanted = ObjectName::new("app", "servce-7");
+        let found = (0..1_000).filter(|_| hints.of_missing(ObjectKind::Service, &wanted).is_some());
+        assert_eq!(found.count(), super::MOST_COMPARED / 1_000);
+    }
+}

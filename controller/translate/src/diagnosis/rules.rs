@@ -1,0 +1,125 @@
+//! Rules whose requests nobody can answer: without backends, and with backends that have no endpoint.
+
+use xds::model::ObjectName;
+
+use super::endpoints::why_empty;
+use super::view::{RouteView, RuleView, View};
+use super::{Diagnosis, finding};
+use crate::backend::api::{BackendReference, TransportProtocol};
+use crate::backend::referrer::TrafficKind;
+use crate::level::Level;
+use crate::objects::kinds::ObjectKind;
+use crate::status::Reason;
+
+pub(super) fn examine(view: &View<'_>, route: &RouteView<'_>, found: &mut Vec<Diagnosis>) {
+    if route.rules.is_empty() {
+        let field = ("spec.rules".to_owned(), Reason::NoBackends);
+        let text = "the route has no rules, so it serves nothing: add one".to_owned();
+        found.push(finding(&route.object, Level::Error, field, text));
+    }
+    for (index, rule) in route.rules.iter().enumerate() {
+        without_backends(view, route, (index, rule), found);
+        for (at, (backend, weight)) in rule.backends.iter().enumerate() {
+            let field = format!("spec.rules[{index}].backendRefs[{at}]");
+            if *weight > 0 {
+                without_endpoints(view, route, (field, *backend), found);
+            }
+        }
+        of_filters(view, route, (index, rule), found);
+    }
+}
+
+fn without_backends(
+    view: &View<'_>,
+    route: &RouteView<'_>,
+    (index, rule): (usize, &RuleView<'_>),
+    found: &mut Vec<Diagnosis>,
+) {
+    let effect = effect(route.carries, "500");
+    let text = if rule.backends.is_empty() {
+        if rule.responds() || view.responds(route, rule) {
+            return;
+        }
+        let redirect = match route.carries {
+            TrafficKind::Requests => ", or a filter RequestRedirect",
+            _ => "",
+        };
+        format!("the rule has no backendRefs, so {effect}: add one{redirect}")
+    } else if rule.backends.iter().all(|(_, weight)| *weight == 0) {
+        format!("all backends of the rule have weight 0, so {effect}: give one a weight")
+    } else {
+        return;
+    };
+    let field = format!("spec.rules[{index}].backendRefs");
+    let field = (field, Reason::NoBackends);
+    found.push(finding(&route.object, Level::Error, field, text));
+}
+
+/// Backends that get copies of requests.
+fn of_filters(
+    view: &View<'_>,
+    route: &RouteView<'_>,
+    (index, rule): (usize, &RuleView<'_>),
+    found: &mut Vec<Diagnosis>,
+) {
+    for (at, filter) in rule.filters.iter().enumerate() {
+        let Some(mirror) = &filter.request_mirror else {
+            continue;
+        };
+        let field = format!("spec.rules[{index}].filters[{at}].requestMirror.backendRef");
+        if let Some((reason, why)) = why_unavailable(view, route, (&mirror.backend_ref).into()) {
+            let text = format!("{why}; nothing is mirrored until then");
+            let field = (field, reason);
+            found.push(finding(&route.object, Level::Error, field, text));
+        }
+    }
+}
+
+fn without_endpoints(
+    view: &View<'_>,
+    route: &RouteView<'_>,
+    (field, backend): (String, BackendReference<'_>),
+    found: &mut Vec<Diagnosis>,
+) {
+    if let Some((reason, why)) = why_unavailable(view, route, backend) {
+        let text = format!("{why}; until then {}", effect(route.carries, "503"));
+        let field = (field, reason);
+        found.push(finding(&route.object, Level::Error, field, text));
+    }
+}
+
+/// Why a Service has no endpoint; `None` for other kinds of backends, and for references that do not resolve,
+/// which conditions report.
+fn why_unavailable(
+    view: &View<'_>,
+    route: &RouteView<'_>,
+    backend: BackendReference<'_>,
+) -> Option<(Reason, String)> {
+    if ObjectKind::find(backend.group, backend.kind) != Some(ObjectKind::Service) {
+        return None;
+    }
+    let namespace = backend.namespace.unwrap_or(route.namespace());
+    let name = ObjectName::new(namespace, backend.name);
+    let service = view.store.services.get(&name)?;
+    if service.spec.kind.as_deref() == Some("ExternalName") {
+        return None;
+    }
+    let transport = match route.carries {
+        TrafficKind::Datagrams => TransportProtocol::Udp,
+        _ => TransportProtocol::Tcp,
+    };
+    let mut ports = service.spec.ports.iter();
+    let port = ports.find(|it| Some(it.port) == backend.port && it.protocol == transport)?;
+    let (reason, why) = why_empty(view, &name, port)?;
+    let text = format!("Service {name} has no endpoint that is ready: {why}");
+    Some((reason, text))
+}
+
+fn effect(carries: TrafficKind, status: &str) -> String {
+    match carries {
+        TrafficKind::Requests => format!("its requests get status {status}"),
+        TrafficKind::Calls => "its calls get an error".to_owned(),
+        TrafficKind::Streams => "its connections are closed".to_owned(),
+        TrafficKind::Datagrams => "its datagrams are dropped".to_owned(),
+    }
+}

@@ -1,0 +1,167 @@
+//! Rules that never get a request, because another one has the same match: that of the older route wins.
+
+use std::fmt::Write as _;
+
+use xds::fast_hash::FastHashMap;
+use xds::model::ObjectName;
+
+use super::view::{Matches, RouteView, View};
+use super::{Diagnosis, finding};
+use crate::level::Level;
+use crate::route::api::{
+    GrpcRouteMatch, HttpHeaderMatch, HttpRouteMatch, ParentReference, PathMatchType,
+};
+use crate::status::Reason;
+
+/// What decides which rule takes a request: Gateway, host and match.
+type Key = (ObjectName, String, String);
+
+/// Where a match is.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    route: &'a RouteView<'a>,
+    parent: &'a ParentReference,
+    rule: usize,
+    at: usize,
+}
+
+pub(super) fn examine(view: &View<'_>, found: &mut Vec<Diagnosis>) {
+    let mut routes: Vec<&RouteView<'_>> = view.routes().iter().collect();
+    // In the order in which Gateway API prefers them.
+    routes.sort_by(|a, b| (a.created, &a.object.name).cmp(&(b.created, &b.object.name)));
+    let mut winners: FastHashMap<Key, Vec<Place<'_>>> = FastHashMap::default();
+    for route in routes {
+        for (parent, owner) in route.owners() {
+            let Some(gateway) = view.gateway_of(&owner) else {
+                continue;
+            };
+            for (rule, at, text) in matches(route) {
+                let place = Place {
+                    route,
+                    parent,
+                    rule,
+                    at,
+                };
+                for host in hosts(route) {
+                    let key = (gateway.clone(), host.to_owned(), text.clone());
+                    take(key, place, &mut winners, found);
+                }
+            }
+        }
+    }
+}
+
+/// Records a match, or reports it if another one has its requests.
+fn take<'a>(
+    key: Key,
+    place: Place<'a>,
+    winners: &mut FastHashMap<Key, Vec<Place<'a>>>,
+    found: &mut Vec<Diagnosis>,
+) {
+    let host = key.1.clone();
+    let before = winners.entry(key).or_default();
+    let winner = before.iter().find(|it| it.meets(&place)).copied();
+    match winner {
+        // The same rule by another parent, or with a host twice.
+        Some(it)
+            if it.route.object == place.route.object
+                && (it.rule, it.at) == (place.rule, place.at) => {}
+        Some(winner) => found.push(never_used(place, winner, &host)),
+        None => before.push(place),
+    }
+}
+
+fn never_used(place: Place<'_>, winner: Place<'_>, host: &str) -> Diagnosis {
+    let Place { rule, at, .. } = place;
+    let host = if host == "*" {
+        String::new()
+    } else {
+        format!(" for host `{host}`")
+    };
+    let winner = if winner.route.object == place.route.object {
+        format!("rules[{}].matches[{}] has the same", winner.rule, winner.at)
+    } else {
+        format!(
+            "rules[{}] of {}, which is older or first by name, has the same",
+            winner.rule, winner.route.object
+        )
+    };
+    let text = format!(
+        "the match gets no requests{host}: {winner}; remove one of the two, or make one narrower"
+    );
+    let field = format!("spec.rules[{rule}].matches[{at}]");
+    let field = (field, Reason::RouteRulesOverlap);
+    finding(&place.route.object, Level::Warning, field, text)
+}
+
+impl Place<'_> {
+    /// Whether both are at a common listener, as far as their parents tell.
+    fn meets(&self, other: &Self) -> bool {
+        let (a, b) = (self.parent, other.parent);
+        let is_any_or_same = a.section_name.is_none()
+            || b.section_name.is_none()
+            || a.section_name == b.section_name;
+        let port = a.port.is_none() || b.port.is_none() || a.port == b.port;
+        // Listeners of a Gateway and of its ListenerSets are different ones.
+        is_any_or_same && port && a.kind == b.kind && a.name == b.name
+    }
+}
+
+fn hosts<'a>(route: &'a RouteView<'_>) -> impl Iterator<Item = &'a str> {
+    let any = route.hostnames.is_empty().then_some("*");
+    any.into_iter()
+        .chain(route.hostnames.iter().map(String::as_str))
+}
+
+/// The matches of a route, each with its place and in a form that is equal for equal ones.
+fn matches<'a>(route: &'a RouteView<'_>) -> impl Iterator<Item = (usize, usize, String)> + 'a {
+    route.rules.iter().enumerate().flat_map(|(index, rule)| {
+        let texts: Vec<String> = match rule.matches {
+            Matches::Http(rule) => rule.matches.iter().map(of_http).collect(),
+            Matches::Grpc(rule) if rule.matches.is_empty() => vec!["grpc".to_owned()],
+            Matches::Grpc(rule) => rule.matches.iter().map(of_grpc).collect(),
+            Matches::None => Vec::new(),
+        };
+        let texts = texts.into_iter().enumerate();
+        texts.map(move |(at, text)| (index, at, text))
+    })
+}
+
+fn of_http(it: &HttpRouteMatch) -> String {
+    let path = match it.path.kind {
+        PathMatchType::PathPrefix => it.path.value.trim_end_matches('/'),
+        _ => &it.path.value,
+    };
+    let mut text = format!("http {:?} {path:?} {:?}", it.path.kind, it.method);
+    headers(&it.headers, &mut text);
+    let query = it.query_params.iter();
+    let mut query: Vec<String> = query
+        .map(|it| format!("{} {:?} {:?}", it.name, it.kind, it.value))
+        .collect();
+    query.sort_unstable();
+    let _ = write!(text, "{query:?}");
+    text
+}
+
+fn of_grpc(it: &GrpcRouteMatch) -> String {
+    let mut text = match &it.method {
+        None => "grpc".to_owned(),
+        Some(it) => format!("grpc {:?} {:?} {:?}", it.kind, it.service, it.method),
+    };
+    headers(&it.headers, &mut text);
+    text
+}
+
+fn headers(headers: &[HttpHeaderMatch], text: &mut String) {
+    if headers.is_empty() {
+        return;
+    }
+    let headers = headers.iter().map(|it| {
+        let name = it.name.to_ascii_lowercase();
+        format!("{name} {:?} {:?}", it.kind, it.value)
+    });
+    let mut headers: Vec<String> = headers.collect();
+    headers.sort_unstable();
+    // Writing to a String cannot fail.
+    let _ = write!(text, " {headers:?}");
+}

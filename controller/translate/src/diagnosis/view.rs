@@ -1,0 +1,246 @@
+//! The objects as the examinations look at them: routes of all kinds alike, and slices by Service.
+
+use std::sync::Arc;
+
+use xds::fast_hash::FastHashMap;
+use xds::model::ObjectName;
+
+use super::hint::{Hints, Others};
+use crate::backend::api::{BackendReference, EndpointSlice, SERVICE_NAME_LABEL};
+use crate::backend::referrer::TrafficKind;
+use crate::gateway::api::Gateway;
+use crate::objects::object_ref::ObjectRef;
+use crate::objects::owner::Owner;
+use crate::objects::store::Store;
+use crate::options::{Environment, Options};
+use crate::route::api::{
+    DefaultScope, FilterType, GrpcRoute, GrpcRouteRule, HttpRoute, HttpRouteFilter, HttpRouteRule,
+    L4RouteRule, ParentReference, TcpRoute, TlsRoute, UdpRoute,
+};
+use crate::route::object::RouteObject;
+use crate::route::parent::owner;
+
+/// All objects.
+pub(super) struct View<'a> {
+    pub(super) store: &'a Store,
+    pub(super) options: &'a Options,
+    pub(super) hints: Hints<'a>,
+    routes: Vec<RouteView<'a>>,
+    /// The slices of each Service.
+    slices: FastHashMap<ObjectName, Vec<&'a EndpointSlice>>,
+}
+
+/// A route of any kind.
+pub(super) struct RouteView<'a> {
+    pub(super) object: ObjectRef,
+    pub(super) created: i64,
+    pub(super) parents: &'a [Arc<ParentReference>],
+    pub(super) scope: DefaultScope,
+    pub(super) hostnames: &'a [String],
+    pub(super) carries: TrafficKind,
+    pub(super) rules: Vec<RuleView<'a>>,
+}
+
+/// A rule of any kind of route.
+pub(super) struct RuleView<'a> {
+    /// The backends with their weights.
+    pub(super) backends: Vec<(BackendReference<'a>, u32)>,
+    pub(super) filters: &'a [HttpRouteFilter],
+    pub(super) matches: Matches<'a>,
+    pub(super) name: Option<&'a str>,
+}
+
+/// The matches of a rule.
+pub(super) enum Matches<'a> {
+    Http(&'a HttpRouteRule),
+    Grpc(&'a GrpcRouteRule),
+    /// Connections and datagrams have none.
+    None,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(store: &'a Store, options: &'a Options, others: Others) -> Self {
+        let mut slices: FastHashMap<ObjectName, Vec<&EndpointSlice>> = FastHashMap::default();
+        for slice in store.endpoint_slices.values() {
+            let metadata = &slice.metadata;
+            if let Some(service) = metadata.labels.get(SERVICE_NAME_LABEL) {
+                let name = ObjectName::new(&metadata.name.namespace, service);
+                slices.entry(name).or_default().push(slice);
+            }
+        }
+        let mut routes = Vec::new();
+        add::<HttpRoute>(store, &mut routes);
+        add::<GrpcRoute>(store, &mut routes);
+        add::<TlsRoute>(store, &mut routes);
+        add::<TcpRoute>(store, &mut routes);
+        add::<UdpRoute>(store, &mut routes);
+        Self {
+            store,
+            options,
+            hints: Hints::new(store, others),
+            routes,
+            slices,
+        }
+    }
+
+    pub(super) fn is_machine(&self) -> bool {
+        matches!(self.options.environment, Environment::Machine { .. })
+    }
+
+    pub(super) fn routes(&self) -> &[RouteView<'a>] {
+        &self.routes
+    }
+
+    pub(super) fn slices(&self, service: &ObjectName) -> &[&'a EndpointSlice] {
+        self.slices.get(service).map_or(&[], Vec::as_slice)
+    }
+
+    /// The Services that slices of a namespace name.
+    pub(super) fn sliced_services(&self, namespace: &str) -> impl Iterator<Item = &str> {
+        let services = self.slices.keys();
+        let services = services.filter(move |it| &*it.namespace == namespace);
+        services.map(|it| &*it.name)
+    }
+
+    /// The ListenerSets with their Gateways.
+    pub(super) fn sets(&self) -> impl Iterator<Item = (ObjectRef, ObjectName)> {
+        let sets = self.store.listener_sets.values();
+        sets.filter_map(|it| {
+            let owner = Owner::ListenerSet(it.metadata.name.clone());
+            Some((ObjectRef::from(&owner), it.gateway()?))
+        })
+    }
+
+    /// Whether it is a Gateway of a class that is served here.
+    pub(super) fn is_our_gateway(&self, name: &ObjectName) -> bool {
+        let gateway = self.store.gateways.get(name);
+        gateway.is_some_and(|it| self.options.classes.contains(&it.spec.gateway_class_name))
+    }
+
+    /// The Gateway of ours that a parent is, or belongs to.
+    pub(super) fn gateway_of(&self, parent: &Owner) -> Option<ObjectName> {
+        let gateway = match parent {
+            Owner::Gateway(name) => name.clone(),
+            Owner::ListenerSet(name) => self.store.listener_sets.get(name)?.gateway()?,
+        };
+        self.is_our_gateway(&gateway).then_some(gateway)
+    }
+
+    /// An object that policies can be for, and what it belongs to: of a route its parents, and their Gateways.
+    pub(super) fn levels(&self, object: &ObjectRef) -> Vec<ObjectRef> {
+        let mut levels = vec![object.clone()];
+        let route = self.routes.iter().find(|it| it.object == *object);
+        let parents = route.into_iter().flat_map(RouteView::owners).map(|it| it.1);
+        for parent in parents.chain(Owner::new(object.kind, object.name.clone())) {
+            levels.push(ObjectRef::from(&parent));
+            let gateway = self.gateway_of(&parent);
+            levels.extend(gateway.map(|it| ObjectRef::of::<Gateway>(&it)));
+        }
+        levels
+    }
+
+    /// Whether a policy responds to the requests of a rule, at least to some.
+    pub(super) fn responds(&self, route: &RouteView<'_>, rule: &RuleView<'_>) -> bool {
+        let levels = self.levels(&route.object);
+        let policies = self.store.traffic_policies.values();
+        let mut policies = policies.filter(|it| it.spec.respond.is_some());
+        policies.any(|policy| {
+            let namespace = &policy.metadata.name.namespace;
+            policy.spec.target_refs.iter().any(|target| {
+                let object = target.object(namespace);
+                let is_other_rule = object.as_ref() == Some(&route.object)
+                    && target.section_name.is_some()
+                    && target.section_name.as_deref() != rule.name;
+                object.is_some_and(|it| levels.contains(&it)) && !is_other_rule
+            })
+        })
+    }
+
+    /// Whether a route names a parent that is served here.
+    pub(super) fn is_ours(&self, route: &RouteView<'_>) -> bool {
+        route.scope == DefaultScope::All
+            || route.owners().any(|it| self.gateway_of(&it.1).is_some())
+    }
+}
+
+impl RouteView<'_> {
+    pub(super) fn namespace(&self) -> &str {
+        &self.object.name.namespace
+    }
+
+    /// The parents that can have listeners.
+    pub(super) fn owners(&self) -> impl Iterator<Item = (&ParentReference, Owner)> {
+        let parents = self.parents.iter();
+        parents.filter_map(|it| Some((&**it, owner(it, self.namespace())?)))
+    }
+}
+
+impl RuleView<'_> {
+    /// Whether a filter responds, or may, so that no backend is needed.
+    pub(super) fn responds(&self) -> bool {
+        let responds = |it: &HttpRouteFilter| {
+            matches!(
+                it.kind,
+                FilterType::RequestRedirect | FilterType::ExtensionRef | FilterType::Unknown
+            )
+        };
+        self.filters.iter().any(responds)
+    }
+}
+
+fn add<'a, R: RouteObject + 'a>(store: &'a Store, routes: &mut Vec<RouteView<'a>>)
+where
+    R::Rule: ExaminedRule + 'a,
+{
+    let all = R::all(store).values().map(|route| RouteView {
+        object: ObjectRef::new(R::KIND, &route.metadata().name),
+        created: route.metadata().created(),
+        parents: route.parent_refs(),
+        scope: route.default_scope(),
+        hostnames: route.hostnames(),
+        carries: R::CARRIES,
+        rules: route.rules().iter().map(ExaminedRule::view).collect(),
+    });
+    routes.extend(all);
+}
+
+/// A rule as it is written.
+trait ExaminedRule {
+    fn view(&self) -> RuleView<'_>;
+}
+
+impl ExaminedRule for HttpRouteRule {
+    fn view(&self) -> RuleView<'_> {
+        let backends = self.backend_refs.iter();
+        RuleView {
+            backends: backends.map(|it| (it.into(), it.weight)).collect(),
+            filters: &self.filters,
+            matches: Matches::Http(self),
+            name: self.name.as_deref(),
+        }
+    }
+}
+
+impl ExaminedRule for GrpcRouteRule {
+    fn view(&self) -> RuleView<'_> {
+        let backends = self.backend_refs.iter();
+        RuleView {
+            backends: backends.map(|it| (it.into(), it.weight)).collect(),
+            filters: &self.filters,
+            matches: Matches::Grpc(self),
+            name: self.name.as_deref(),
+        }
+    }
+}
+
+impl ExaminedRule for L4RouteRule {
+    fn view(&self) -> RuleView<'_> {
+        let backends = self.backend_refs.iter();
+        RuleView {
+            backends: backends.map(|it| (it.into(), it.weight)).collect(),
+            filters: &[],
+            matches: Matches::None,
+            name: None,
+        }
+    }
+}
