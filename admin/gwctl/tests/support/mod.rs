@@ -95,7 +95,7 @@ impl Drop for Gateway {
 }
 
 /// The gateway binary beside `gwctl`. Workspace tests have built it; it is built here where it is missing.
-fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     let path = PathBuf::from(env!("CARGO_BIN_EXE_gwctl")).with_file_name("gateway");
     if !path.exists() {
         let mut cargo = Command::new(env!("CARGO"));
@@ -113,7 +113,7 @@ fn binary() -> PathBuf {
 }
 
 /// An origin that responds to every request with 200 and `hello`.
-fn origin() -> u16 {
+pub(crate) fn origin() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();
     thread::spawn(move || {
