@@ -68,6 +68,32 @@ fn what_people_migrate_works() {
     ]);
 }
 
+/// Rewrites that users of Gateway API and Envoy Gateway have asked for (gateway-api#2177, envoyproxy/gateway#1794).
+#[test]
+fn what_users_have_asked_for_works() {
+    expect(&[
+        (
+            "^/auth/v1/(.+)$",
+            r"/self-service/\1/browser",
+            "/auth/v1/login",
+            "/self-service/login/browser",
+        ),
+        (
+            "^/auth/v1/(.+)$",
+            r"/self-service/\1/browser",
+            "/auth/v2/login",
+            "/auth/v2/login",
+        ),
+        ("^/gw/(api)/(.+)$", r"/\2/\1", "/gw/api/get", "/get/api"),
+        (
+            "^/gw/(api)/(.+)$",
+            r"/\2/\1",
+            "/gw/api/get?a=b",
+            "/get/api?a=b",
+        ),
+    ]);
+}
+
 #[test]
 fn all_matches_are_replaced_and_the_first_alternative_wins() {
     expect(&[
