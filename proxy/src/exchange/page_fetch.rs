@@ -7,9 +7,11 @@ use rand::RngExt;
 
 use super::scratch::Received;
 use super::{Exchange, Holds, Proxy, RequestRecord};
+use crate::channel::relay::Side;
 use crate::config::{Cluster, ClusterIndex, PagesInForce, Rule};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::{PAGE_BYTES, PAGE_REQUESTS, PAGE_TIMEOUT};
+use crate::net::Liveness;
 use crate::policy::answer::{PageRequest, PageResult, PageServer, ServedPage, is_page_request};
 use crate::policy::normalise::Target;
 use crate::policy::request_id::RequestId;
@@ -21,8 +23,7 @@ pub(crate) struct PageFetch<'f, 'a> {
     pub(crate) proxy: &'f Proxy,
     pub(crate) holds: &'f Holds,
     pub(crate) received: &'f Received,
-    /// The client, which is watched meanwhile.
-    pub(crate) client: &'f Deadline,
+    pub(crate) client: Side<'f>,
     pub(crate) record: &'f RequestRecord<'a>,
     pub(crate) target: Option<Target<'f>>,
 }
@@ -55,9 +56,12 @@ impl PageFetch<'_, '_> {
         server: &PageServer,
         status: StatusCode,
     ) -> Result<Result<ServedPage, NoPage>, Failure> {
+        let deadline = self.client.deadline;
+        // Left over of an earlier wait, it would look as if the client were gone.
+        deadline.expired();
         let fetched = self.ask(pages, server, status).await;
-        self.client.disarm();
-        if self.client.expired() {
+        deadline.disarm();
+        if deadline.expired() {
             return Err(FailureKind::ClientGone.into());
         }
         let result = fetched.as_ref().err();
@@ -89,8 +93,6 @@ impl PageFetch<'_, '_> {
         let cluster = cluster.map_err(|why| NoPage::failed(why.reason()))?;
         let cluster = self.holds.cluster_of_page(cluster);
         let cluster = cluster.ok_or(NoPage::failed("its cluster is gone"))?;
-        // Left over of an earlier wait, it would look as if the client were gone.
-        self.client.expired();
         let mut lines = Vec::new();
         self.request(status)
             .write_lines(|name| self.received.values(name), &mut lines);
@@ -105,12 +107,21 @@ impl PageFetch<'_, '_> {
         let limits = SubrequestLimits {
             timeout: PAGE_TIMEOUT,
             body_bytes: PAGE_BYTES,
-            client: self.client,
+            client: self.watched_client(),
         };
         let reply = subrequest::send(&self.proxy.upstreams, cluster, request, limits).await;
         let reply = reply.map_err(|failure| NoPage::failed(failure.kind.reason()))?;
         let page = ServedPage::of_response(status, reply.status, &reply.headers, reply.body);
         page.map_err(NoPage::failed)
+    }
+
+    /// The client, if it can be watched: not one from which nothing is read any more, because its body was too slow.
+    fn watched_client(&self) -> Option<&Deadline> {
+        let is_open = matches!(
+            self.client.stream.liveness(),
+            Liveness::Quiet | Liveness::Readable
+        );
+        is_open.then_some(self.client.deadline)
     }
 
     fn request(&self, status: StatusCode) -> PageRequest<'_> {

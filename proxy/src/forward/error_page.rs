@@ -20,7 +20,6 @@ use crate::http::lines::pairs;
 use crate::limits::{ANSWER_PIECE_BYTES, PAGE_DRAIN_BYTES, PAGE_DRAIN_TIMEOUT};
 use crate::policy::answer::{
     ChosenPage, Facts, PageContent, PageServer, PageSource, Template, describes_content,
-    is_page_request,
 };
 use crate::policy::normalise::normalise_host;
 use crate::shard::Shard;
@@ -36,8 +35,7 @@ struct Page<'p> {
 }
 
 impl<'a> Download<'a, '_> {
-    /// The page for the error whose head has `length` bytes. Calls of gRPC have none, and the response to a request
-    /// for a page is one itself.
+    /// The page for the error whose head has `length` bytes. Calls of gRPC have none.
     pub(super) fn page_instead(
         &self,
         length: usize,
@@ -55,10 +53,7 @@ impl<'a> Download<'a, '_> {
             return None;
         }
         let accept = side.received.values(b"accept");
-        let page = pages.choose(side.response.status, PageSource::Backend, &accept)?;
-        let is_nested = matches!(page.content, PageContent::Server(_))
-            && is_page_request(|name| side.received.values(name));
-        (!is_nested).then_some(page)
+        pages.choose(side.response.status, PageSource::Backend, &accept)
     }
 
     /// Sends a page in the place of the content of the response whose head has `length` bytes: status and all
@@ -152,7 +147,7 @@ impl<'a> Download<'a, '_> {
             proxy: side.proxy,
             holds: side.holds,
             received: side.received,
-            client: side.client.deadline,
+            client: side.client,
             record: side.record,
             target: Some(target),
         };

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use http::StatusCode;
 
+use crate::channel::relay::Side;
 use crate::config::PagesInForce;
 use crate::exchange::page_fetch::PageFetch;
 use crate::exchange::{ConnectionOutcome, Exchange};
@@ -86,7 +87,7 @@ impl<'a> Exchange<'a> {
             proxy: self.proxy,
             holds: self.holds,
             received: self.received,
-            client: &self.client.deadline,
+            client: Side::of(&self.client.stream, &self.client.deadline),
             record: &self.record,
             target,
         };

@@ -197,7 +197,7 @@ impl<'a> Exchange<'a> {
                 let subrequest_limits = SubrequestLimits {
                     timeout: call.timeout,
                     body_bytes: EXTERNAL_AUTH_RESPONSE_BYTES,
-                    client: &self.client.deadline,
+                    client: Some(&self.client.deadline),
                 };
                 let reply = subrequest::send(upstreams, cluster, request, subrequest_limits).await;
                 let reply = reply.map_err(|failure| MissingVerdict(failure.kind.reason()))?;

@@ -60,8 +60,9 @@ pub(crate) struct SubrequestLimits<'a> {
     pub(crate) timeout: Duration,
     /// Maximum size of the body in bytes.
     pub(crate) body_bytes: usize,
-    /// The client on whose behalf it is sent: if it disconnects, the request is cancelled.
-    pub(crate) client: &'a Deadline,
+    /// The client on whose behalf it is sent: if it disconnects, the request is cancelled. `None` if it is not
+    /// watched.
+    pub(crate) client: Option<&'a Deadline>,
 }
 
 /// Sends a request to an endpoint of the cluster, and to another one if the first cannot be
@@ -110,7 +111,7 @@ struct PendingSubrequest<'a> {
     until: Instant,
     /// The body of the response, so far.
     body: Body,
-    client: &'a Deadline,
+    client: Option<&'a Deadline>,
     over: &'a Protection,
     /// Whether it was sent before: it is sent no third time.
     is_repeated: bool,
@@ -125,8 +126,10 @@ impl PendingSubrequest<'_> {
         let deadline = &reached.connection.deadline;
         let left = self.until.saturating_duration_since(Instant::now());
         deadline.arm(Some(left), Expiry::Disconnect);
-        let watch = Expiry::watch(reached.connection.stream.cutoff(), WHEEL_TICK);
-        self.client.arm(Some(WHEEL_TICK), watch);
+        if let Some(client) = self.client {
+            let watch = Expiry::watch(reached.connection.stream.cutoff(), WHEEL_TICK);
+            client.arm(Some(WHEEL_TICK), watch);
+        }
         let buffers = &upstreams.shard.buffers;
         let mut buffer = buffers.take_small();
         let answered = match &reached.connection.stream {
@@ -157,7 +160,7 @@ impl PendingSubrequest<'_> {
                     failure
                 };
                 // A client that disconnects says nothing about the endpoint's health.
-                if self.client.has_expired() {
+                if self.client.is_some_and(Deadline::has_expired) {
                     return Err(Ended::Failed(failure));
                 }
                 if !self.is_repeated && is_unprocessed(failure, &reached.connection) {

@@ -1,11 +1,14 @@
 //! Pages of servers, by the contract of ingress-nginx's error pages: what a server is asked, what of its response
 //! clients get, and that a server that fails or hangs disturbs nobody.
 
+use std::time::Duration;
+
 use super::admin_trace::{events, watches};
 use super::metrics::{count, waits_for_count};
+use crate::support::pki::authority;
 use crate::support::{
     Client, Driver, Gate, GatewayBuilder, Message, Origin, Reply, gateway, ok, on_both_drivers,
-    on_every_pair, origin, raw, refused, status,
+    on_every_pair, origin, raw, refused, status, tls,
 };
 
 /// All errors of this source have pages of the backend `pages`.
@@ -257,6 +260,16 @@ on_both_drivers! {
         assert_eq!(client.expects(500).value("content-type"), Some("text/plain; charset=utf-8"));
         assert_eq!(pages.requests().len(), 0);
         assert!(count(&gateway, "gateway_error_page_requests_total", "result=\"nested\"") > 0.0);
+        // Nor does a client get at the content of a backend like that.
+        let app = origin().replies(raw("HTTP/1.1 500 Own\r\nContent-Length: 5\r\n\r\nstack"));
+        let gateway = gateway_with(&pages, driver)
+            .backend("origin", &[app.address()])
+            .rule("{matches: [{path: {value: /app}}], backendRefs: [{@origin}]}")
+            .policy_of("HTTPRoute/route-0", &served("Any"))
+            .start();
+        let mut client = gateway.client();
+        client.sends("GET /app HTTP/1.1\r\nHost: a\r\nX-Code: 503\r\nX-Original-URI: /b\r\n\r\n");
+        assert_eq!(client.expects(500).text(), "500 Internal Server Error\n");
     }
 
     /// A status that the server was asked for says nothing about its health.
@@ -354,6 +367,30 @@ on_both_drivers! {
         let mut client = gateway.client();
         client.sends("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nhalf");
         assert_eq!(client.expects(500).text(), "a page");
+    }
+
+    /// Nothing is read any more from a client whose body was too slow, so that it must not look as if it had left.
+    fn a_body_that_is_too_slow_gets_the_page_of_a_server(driver) {
+        let (pages, app) = (origin(), origin());
+        let ca = authority("ca");
+        let gateway = gateway_with(&pages, driver)
+            .https("web", None, &[&ca.server(&["a.test"])])
+            .backend("origin", &[app.address()])
+            .rule_of("web", "{backendRefs: [{@origin}]}")
+            .rule("{matches: [{path: {value: /app}}], backendRefs: [{@origin}]}")
+            .limits("bodyIdleTimeout: 300ms")
+            .start();
+        for mut client in [gateway.client(), gateway.tls_client(&tls(&ca, "a.test"))] {
+            let (gate, asked) = (Gate::default(), pages.requests().len());
+            let late = Reply::at_once().waits_for(&gate);
+            pages.now_replies(late.sends("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\na page"));
+            client.sends("POST /app HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\nhalf");
+            pages.waits_for_requests(asked + 1);
+            // Longer than the interval in which clients are watched.
+            client.expects_silence_for(Duration::from_millis(300));
+            gate.open();
+            assert_eq!(client.expects(408).text(), "a page");
+        }
     }
 
     /// The filter comes after the page, and replaces what that says.
