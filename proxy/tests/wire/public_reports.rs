@@ -215,6 +215,40 @@ on_both_drivers! {
         assert!(replaced >= f64::from(FLOOD - 1024), "{replaced}");
     }
 
+    /// ingress-nginx: once one Ingress of a host rewrites by a regular expression, all paths of that host are
+    /// expressions without case, and prefixes; and nginx replaces the first match only.
+    fn a_rewrite_at_one_rule_leaves_other_paths_as_they_are_and_replaces_every_match(driver) {
+        let origin = origin();
+        let gateway = gateway(driver)
+            .backend("origin", &[origin.address()])
+            .rule("{name: api, matches: [{path: {value: /api}}], backendRefs: [{@origin}]}")
+            .rule("{name: docs, matches: [{path: {type: Exact, value: /Docs}}], backendRefs: [{@origin}]}")
+            .policy_of("HTTPRoute/route-0/api", "pathRewrite: {pattern: '_', substitution: '-'}")
+            .start();
+        let mut client = gateway.client();
+        for (path, status) in [("/Docs", 200), ("/docs", 404), ("/Docs/a", 404), ("/Docsa", 404), ("/API", 404)] {
+            client.gets(path).expects(status);
+        }
+        client.gets("/api/a_b_c").expects(200);
+        let targets: Vec<String> = origin.requests().iter().map(|it| it.target().to_owned()).collect();
+        assert_eq!(targets, ["/Docs", "/api/a-b-c"]);
+    }
+
+    /// Envoy Gateway: a page has to fit into the policy, with all others, and so into an object of etcd.
+    fn a_large_page_for_errors_is_in_an_object_of_its_own(driver) {
+        let page = "x".repeat(200_000);
+        let body = |key: &str, media_type: &str| {
+            format!("{{contentType: {media_type}, bodyFrom: {{name: pages, key: {key}}}}}")
+        };
+        let bodies = ["text/html", "application/json", "text/plain"].map(|it| body("page", it)).join(", ");
+        let gateway = gateway(driver)
+            .rule("{name: rule}")
+            .document(&format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: pages}}\ndata: {{page: '{page}'}}"))
+            .policy(&format!("errorPages: [{{statuses: ['500'], bodies: [{bodies}]}}]"))
+            .start();
+        assert_eq!(gateway.client().gets("/").expects(500).text().len(), page.len());
+    }
+
     /// Envoy Gateway: at a TCPRoute, networks are compared with the address of the load balancer in front, although
     /// one is configured to tell that of the client for HTTP; nothing tells of it.
     fn networks_of_a_tcp_route_see_the_client_and_say_whom_they_refuse(driver) {
