@@ -3,17 +3,19 @@
 
 use std::cell::Cell;
 use std::env;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-use anyhow::{Context as _, Result, ensure};
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::{Method, Request, StatusCode};
+use anyhow::{Context as _, Result, bail, ensure};
+use hyper::{Method, StatusCode};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-use super::edge_gateway::{EdgeGateway, HOST, send};
+use super::edge_gateway::{EdgeGateway, HOST, TIMEOUT};
 use super::kinds::own;
 use super::proxy::pods;
 use super::random::Random;
@@ -32,6 +34,13 @@ const TENANTS: usize = 12;
 const KEYS: &str = r#"{"keys": [{"kty": "EC", "crv": "P-256", "kid": "1",
     "x": "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",
     "y": "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}"#;
+
+/// Networks that no client is in, and such that all are in: of whatever address a node translates theirs to.
+const ELSEWHERE: &[&str] = &["192.0.2.0/24"];
+const NETWORKS: [&[&str]; 3] = [ELSEWHERE, &["0.0.0.0/0"], &["10.0.0.0/8", "172.16.0.0/12"]];
+
+/// The metric of connections that networks refuse when they are accepted.
+const REFUSED_CONNECTIONS: &str = "gateway_connections_refused_by_network_total{";
 
 /// Requests that policies tell apart: method, path, and the header `x-group`.
 const REQUESTS: [(Method, &str, &str); 6] = [
@@ -93,6 +102,8 @@ struct Round {
     tenants: Vec<Value>,
     /// Whether those of the round before are removed before these are added.
     removes_first: bool,
+    /// Connections that were closed without an answer.
+    closed: Cell<usize>,
 }
 
 impl Round {
@@ -131,6 +142,7 @@ impl Round {
             overriding: own("TrafficPolicy", "overriding", &overriding),
             tenants,
             removes_first: random.chance(50),
+            closed: Cell::new(0),
         }
     }
 
@@ -141,14 +153,15 @@ impl Round {
             .apply(std::slice::from_ref(&self.overriding))
             .await?;
         until_dumped(site, &[format!("\"{}\"", mark(self.number))]).await?;
+        let closed_before = connections_refused(site).await?;
         let mut refused = Vec::new();
         for index in 0..REQUESTS.len() {
-            if request(site.address, HOST, index).await? != StatusCode::OK {
+            if self.refuses(site.address, HOST, index).await? {
                 refused.push(index);
             }
         }
         if let Some(before) = self.number.checked_sub(1) {
-            expect_refused(site.address, &refused, before).await?;
+            self.expect_refused(site.address, &refused, before).await?;
         }
         let is_done = Cell::new(false);
         let changes = async {
@@ -159,13 +172,21 @@ impl Round {
         // Requests all the time, and once more at the end.
         let requests = async {
             while !is_done.get() {
-                expect_refused(site.address, &refused, self.number).await?;
+                self.expect_refused(site.address, &refused, self.number)
+                    .await?;
             }
-            expect_refused(site.address, &refused, self.number).await
+            self.expect_refused(site.address, &refused, self.number)
+                .await
         };
         let (changed, requested) = tokio::join!(changes, requests);
         requested?;
         changed?;
+        let counted = connections_refused(site).await? - closed_before;
+        let closed = self.closed.get();
+        ensure!(
+            counted == closed,
+            "{closed} connections were closed, and networks refused {counted}"
+        );
         Ok(refused)
     }
 
@@ -204,11 +225,57 @@ impl Round {
         let mut admitted = 0;
         for tenant in 0..TENANTS {
             for index in (0..REQUESTS.len()).filter(|it| !refused.contains(it)) {
-                let status = request(site.address, &host(tenant, self.number), index).await?;
-                admitted += usize::from(status == StatusCode::OK);
+                let host = host(tenant, self.number);
+                admitted += usize::from(!self.refuses(site.address, &host, index).await?);
             }
         }
         Ok(admitted)
+    }
+
+    async fn expect_refused(
+        &self,
+        address: SocketAddr,
+        refused: &[usize],
+        round: usize,
+    ) -> Result<()> {
+        for tenant in 0..TENANTS {
+            for index in refused {
+                let host = host(tenant, round);
+                ensure!(
+                    self.refuses(address, &host, *index).await?,
+                    "{:?} was admitted for {host}",
+                    REQUESTS[*index]
+                );
+            }
+        }
+        // Other work of this thread has its turn, even if nothing is to be refused.
+        tokio::task::yield_now().await;
+        Ok(())
+    }
+
+    /// Whether the request of an index is refused: by its status, or, where the overriding policy has networks that
+    /// refuse clients, by closing the connection, and only so.
+    async fn refuses(&self, address: SocketAddr, host: &str, index: usize) -> Result<bool> {
+        let request = &REQUESTS[index];
+        let status = timeout(TIMEOUT, status(address, host, request)).await;
+        let status = status.context("no answer in time")??;
+        match (
+            status,
+            refuses_clients(&self.overriding["spec"]["networks"]),
+        ) {
+            (None, true) => {
+                self.closed.set(self.closed.get() + 1);
+                Ok(true)
+            }
+            (Some(status), false) => Ok(status != StatusCode::OK),
+            (None, false) => bail!(
+                "the connection of {request:?} for {host} was closed without an answer, although no network of the \
+                 overriding policy refuses its client"
+            ),
+            (Some(status), true) => bail!(
+                "{request:?} for {host} got {status}, although the networks of the overriding policy refuse its client"
+            ),
+        }
     }
 }
 
@@ -272,9 +339,9 @@ fn authorization(random: &mut Random) -> Value {
 }
 
 fn networks(random: &mut Random) -> Value {
-    let network = random.one_of(&["192.0.2.0/24", "0.0.0.0/0", "10.0.0.0/8"]);
+    let networks = random.one_of(&NETWORKS);
     let list = random.one_of(&["deny", "allow"]);
-    json!({list: [network]})
+    json!({list: networks})
 }
 
 /// A rule of so many requests a second: 0 are none.
@@ -294,37 +361,71 @@ fn jwt(mode: &str) -> Value {
         "name": "own", "issuer": "https://issuer.example", "jwks": {"inline": KEYS}}]})
 }
 
-async fn expect_refused(address: SocketAddr, refused: &[usize], round: usize) -> Result<()> {
-    for tenant in 0..TENANTS {
-        for index in refused {
-            let host = host(tenant, round);
-            let status = request(address, &host, *index).await?;
-            ensure!(
-                status != StatusCode::OK,
-                "{:?} was admitted for {host}",
-                REQUESTS[*index]
+/// The status of a request on a connection of its own; `None` if the connection is closed before a byte of an answer.
+async fn status(
+    address: SocketAddr,
+    host: &str,
+    (method, path, group): &(Method, &str, &str),
+) -> Result<Option<StatusCode>> {
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {host}\r\nx-group: {group}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+    );
+    let mut stream = TcpStream::connect(address)
+        .await
+        .context("cannot connect")?;
+    let mut answer = Vec::new();
+    // A peer that has closed refuses what is written; what it sent before can be read all the same.
+    let written = stream.write_all(head.as_bytes()).await;
+    let read = stream.read_to_end(&mut answer).await;
+    match written.and(read) {
+        Ok(0) => return Ok(None),
+        Ok(_) => {}
+        Err(error) => {
+            let is_reset = matches!(
+                error.kind(),
+                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
             );
+            ensure!(
+                is_reset && answer.is_empty(),
+                "{error}, after {} bytes of an answer",
+                answer.len()
+            );
+            return Ok(None);
         }
     }
-    // Other work of this thread has its turn, even if nothing is to be refused.
-    tokio::task::yield_now().await;
-    Ok(())
+    let answer = String::from_utf8_lossy(&answer);
+    let code = answer.strip_prefix("HTTP/1.1 ").and_then(|it| it.get(..3));
+    let code = code.with_context(|| format!("no status line: {answer}"))?;
+    Ok(Some(code.parse()?))
 }
 
-/// The status of a request by its index.
-async fn request(address: SocketAddr, host: &str, index: usize) -> Result<StatusCode> {
-    let (method, path, group) = &REQUESTS[index];
-    let request = Request::builder().method(method.clone()).uri(*path);
-    let request = request.header("host", host).header("x-group", *group);
-    let answer = send(address, request.body(Full::<Bytes>::default())?).await?;
-    Ok(answer.status)
+/// Whether networks refuse the clients of this test.
+fn refuses_clients(networks: &Value) -> bool {
+    let is_elsewhere = |list: &Value| *list == json!(ELSEWHERE);
+    let (deny, allow) = (&networks["deny"], &networks["allow"]);
+    !deny.is_null() && !is_elsewhere(deny) || is_elsewhere(allow)
+}
+
+/// Connections that networks have refused, by the proxy's count.
+async fn connections_refused(site: &EdgeGateway<'_>) -> Result<usize> {
+    let metrics = site.scope.connect(&proxy(site).await?, 15_020).await?;
+    let metrics = http::get(metrics, "gateway", "/metrics").await?;
+    let counts = metrics
+        .lines()
+        .filter(|line| line.starts_with(REFUSED_CONNECTIONS))
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok());
+    Ok(counts.sum())
+}
+
+async fn proxy(site: &EdgeGateway<'_>) -> Result<Pod> {
+    let proxies: Api<Pod> = site.scope.api();
+    let name = pods(site.scope, "edge").await?.pop().context("a proxy")?;
+    Ok(proxies.get(&name).await?)
 }
 
 /// Waits until the proxy's configuration has these texts: requests meet it before the dump shows it.
 async fn until_dumped(site: &EdgeGateway<'_>, texts: &[String]) -> Result<()> {
-    let proxies: Api<Pod> = site.scope.api();
-    let name = pods(site.scope, "edge").await?.pop().context("a proxy")?;
-    let pod = proxies.get(&name).await?;
+    let pod = proxy(site).await?;
     let what = format!("the proxy to have {texts:?}");
     site.scope
         .until(&what, async || {
