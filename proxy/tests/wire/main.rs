@@ -83,6 +83,7 @@ mod picker_responses;
 mod pipelining;
 mod policy_changes;
 mod policy_invalid;
+mod policy_order;
 mod program_log;
 mod proxy_protocol;
 mod proxy_protocol_out;
