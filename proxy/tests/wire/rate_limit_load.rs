@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use memchr::memmem;
 
 use super::picker_cost::processor_time;
-use crate::support::{Driver, Gateway, TIMEOUT, gateway, on_both_drivers};
+use crate::support::{Driver, Gateway, GatewayBuilder, TIMEOUT, gateway, on_both_drivers};
 
 /// Clients that send at once, and connections of each: enough that both shards count requests of each key.
 const CLIENTS: u32 = 4;
@@ -25,13 +25,18 @@ const BATCH: usize = 64;
 /// A gateway of two shards that counts by a header. It answers by itself whatever passes, so that no more than that
 /// is measured.
 fn limited(driver: Driver, rule: &str) -> Gateway {
+    limited_to(driver, &of_keys(rule)).start()
+}
+
+fn of_keys(rule: &str) -> String {
+    format!("{{name: each, key: [{{header: X-Key}}], {rule}}}")
+}
+
+fn limited_to(driver: Driver, rules: &str) -> GatewayBuilder {
     gateway(driver)
         .shards(2)
         .rule("{filters: [{type: RequestRedirect, requestRedirect: {hostname: other.test}}]}")
-        .policy(&format!(
-            "rateLimit: {{rules: [{{name: each, key: [{{header: X-Key}}], {rule}}}]}}"
-        ))
-        .start()
+        .policy(&format!("rateLimit: {{rules: [{rules}]}}"))
 }
 
 /// A client with several connections, of which it uses one after the other.
@@ -237,6 +242,31 @@ on_both_drivers! {
         // A key in 2 million has the place and the 24 bits of another.
         assert!(sends_each(&gateway, &FLOOD, 1) >= FLOOD.len() as u64 - 2);
         assert_eq!(sends_each(&gateway, &KEYS, 1), 0);
+    }
+
+    /// Whatever changes beside a rule, on both shards, between and during requests that it counts.
+    fn changes_of_the_configuration_under_load_forget_nothing(driver) {
+        const KEYS: u32 = 200;
+        const REQUESTS: u32 = 150;
+        let with = |version: usize| {
+            let other = format!("{{name: other-{version}, requests: 1000000}}");
+            let each = of_keys(&format!("requests: {REQUESTS}, per: Day"));
+            // Before it and after it, by turns.
+            let rules = if version.is_multiple_of(2) { [other, each] } else { [each, other] };
+            limited_to(driver, &rules.join(", "))
+        };
+        let gateway = with(1).start();
+        thread::scope(|scope| {
+            let sent = scope.spawn(|| sends_each(&gateway, &(0..KEYS), REQUESTS as usize + 50));
+            let mut version = 1;
+            while !sent.is_finished() {
+                version += 1;
+                gateway.reconfigure(&with(version));
+                gateway.waits_for_applied(version);
+            }
+            assert!(version > 3, "{version} configurations");
+            assert_eq!(sent.join().expect("no failure"), u64::from(REQUESTS * KEYS));
+        });
     }
 
     #[ignore = "measures, for half a minute"]
