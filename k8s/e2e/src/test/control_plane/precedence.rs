@@ -72,17 +72,18 @@ pub(in crate::test) async fn no_policy_of_a_tenant_admits_what_an_overriding_one
     print_line(&format!("policies are generated with E2E_SEED={seed}"))?;
     let mut random = Random::new(seed);
     let site = EdgeGateway::open(scope).await?;
-    let (mut refused, mut admitted) = (0, 0);
+    let (mut refused, mut admitted, mut closed) = (0, 0, 0);
     for number in 0..ROUNDS {
         let round = Round::generate(&mut random, number);
         let outcome = round.run(&site).await;
         let alone = outcome.with_context(|| format!("E2E_SEED={seed}, {round:?}"))?;
         refused += alone.len();
         admitted += round.admitted(&site, &alone).await?;
+        closed += round.closed.get();
     }
     print_line(&format!(
         "{refused} of {} requests were refused by overriding policies alone; beside policies of tenants, {admitted} \
-         others were admitted",
+         others were admitted; {closed} connections were closed when they were accepted",
         ROUNDS * REQUESTS.len()
     ))?;
     ensure!(refused > 0, "the overriding policies refused nothing");
