@@ -1,7 +1,7 @@
 //! The scope of a test: a namespace of its own, with methods to create objects and to reach pods.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -86,12 +86,8 @@ impl Scope {
         cluster: Option<Cluster>,
         images: Images,
     ) -> Result<Self> {
-        let file = Kubeconfig::read_from(&kubeconfig)
-            .with_context(|| format!("cannot read {}", kubeconfig.display()))?;
-        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-        let client = Client::try_from(config)?;
         let scope = Self {
-            client,
+            client: client(&kubeconfig).await?,
             namespace: String::new(),
             images,
             kubeconfig,
@@ -126,6 +122,15 @@ impl Scope {
             namespace: namespace.to_owned(),
             ..self.clone()
         }
+    }
+
+    /// The same scope for another runtime, to which the connections of its client belong.
+    pub(super) async fn in_this_runtime(&self) -> Result<Self> {
+        let client = client(&self.kubeconfig).await?;
+        Ok(Self {
+            client,
+            ..self.clone()
+        })
     }
 
     /// Removes the namespace in the background.
@@ -273,6 +278,14 @@ impl Scope {
             .context("a forwarded port has a stream")?;
         Ok(Box::new(stream))
     }
+}
+
+/// A client of the API server, which belongs to the runtime that it is made in.
+async fn client(kubeconfig: &Path) -> Result<Client> {
+    let file = Kubeconfig::read_from(kubeconfig)
+        .with_context(|| format!("cannot read {}", kubeconfig.display()))?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
 }
 
 /// The address of a pod.

@@ -5,10 +5,12 @@
 //! controller serve them. `attacks` and `schema` make what the hostile tenant writes, `tenant`
 //! writes it at a fixed rate, and `quiet` observes everything that must stay as it is.
 //!
+//! Writers and idle connections have threads of their own, so that the clients that measure wait for none of them.
 //! What the API server takes for these writes, on the processors that it shares with the gateway, is not the
-//! gateway's: so changes beside the hostile tenant are compared with changes beside as many writes of the same
-//! objects within a kind that nobody acts on (`neutral`).
+//! gateway's: so changes beside the hostile tenant are compared with changes beside writes of the same objects in a
+//! namespace that the controller does not read (`neutral`).
 
+mod apart;
 mod attacks;
 #[cfg(test)]
 mod cost;
@@ -29,7 +31,7 @@ use crate::test::load::Load;
 use crate::test::scope::Scope;
 use quiet::{Changes, Quiet};
 use sockets::IdleConnections;
-use tenant::{Objects, Tenant, Writes};
+use tenant::{Tenant, Writes};
 
 pub(super) use tenant::conditions;
 
@@ -90,20 +92,24 @@ pub(in crate::test) async fn a_quiet_tenant_does_not_notice_a_hostile_one_for_ha
 async fn run(scope: &Scope, run: &Run) -> Result<()> {
     let control_plane = ControlPlane::of(scope);
     control_plane.scale(2).await?;
+    neutral::hide(&control_plane).await?;
     let outcome = async {
+        let neutral = neutral::open(scope).await?;
         let hostile = scope.another().await?;
-        let outcome = attack(scope, &hostile, &control_plane, run).await;
+        let outcome = attack(scope, (&neutral, &hostile), &control_plane, run).await;
         hostile.close().await?;
+        neutral.close().await?;
         outcome
     };
     let outcome = outcome.await;
+    neutral::show(&control_plane).await?;
     control_plane.scale(1).await?;
     outcome
 }
 
 async fn attack(
     scope: &Scope,
-    hostile: &Scope,
+    (neutral, hostile): (&Scope, &Scope),
     control_plane: &ControlPlane,
     run: &Run,
 ) -> Result<()> {
@@ -113,14 +119,14 @@ async fn attack(
         .map(|address| Load::paced(address, CLIENTS, EACH))
         .collect();
     let alone = quiet.changes(|done| done < CHANGES).await?;
-    let (neutral_writes, neutral) = beside_neutral_writes(scope, hostile, &quiet, run).await?;
+    let (neutral_writes, neutral) = beside(neutral, scope, &quiet, run.neutral).await?;
+    let neutral = neutral?;
     let before = quiet.observe(control_plane).await?;
 
-    let idle = IdleConnections::open(&quiet.idle_targets(control_plane).await?);
-    let (writes, disturbed) =
-        beside(hostile, scope, &quiet, (Objects::Hostile, run.hostile)).await?;
+    let idle = IdleConnections::open(quiet.idle_targets(control_plane).await?)?;
+    let (writes, disturbed) = beside(hostile, scope, &quiet, run.hostile).await?;
     let observed = quiet.observe(control_plane).await;
-    idle.close();
+    idle.close().await?;
     let mut answered = 0;
     let mut failed = Vec::new();
     for load in loads {
@@ -141,34 +147,22 @@ async fn attack(
         failed.iter().take(5).collect::<Vec<_>>()
     );
     writes.check().context("the hostile tenant did little")?;
-    neutral_writes.check_neutral()?;
+    neutral_writes
+        .check()
+        .context("there were few neutral writes")?;
     disturbed.check_no_slower(&neutral, SLOWDOWN, PRECISION)?;
     after.check_undisturbed(&before, MEMORY, BUDGETS)?;
     tenant::check_refusals(hostile).await
 }
 
-/// Changes of the quiet tenant beside writes of what has no effect.
-async fn beside_neutral_writes(
-    scope: &Scope,
-    hostile: &Scope,
-    quiet: &Quiet<'_>,
-    run: &Run,
-) -> Result<(Writes, Changes)> {
-    neutral::define(hostile).await?;
-    let outcome = beside(hostile, scope, quiet, (Objects::Neutral, run.neutral)).await;
-    neutral::remove(hostile).await?;
-    let (writes, changes) = outcome?;
-    Ok((writes, changes?))
-}
-
-/// Changes of the quiet tenant for so long, beside writes at the rate of the hostile one.
+/// Changes of the quiet tenant for so long, beside a tenant that writes into this namespace.
 async fn beside(
-    hostile: &Scope,
+    namespace: &Scope,
     scope: &Scope,
     quiet: &Quiet<'_>,
-    (objects, time): (Objects, Duration),
+    time: Duration,
 ) -> Result<(Writes, Result<Changes>)> {
-    let tenant = Tenant::start(hostile, &scope.namespace, objects).await?;
+    let tenant = Tenant::start(namespace, &scope.namespace).await?;
     let started = Instant::now();
     let changes = quiet.changes(|done| done < CHANGES || started.elapsed() < time);
     let changes = changes.await;

@@ -3,10 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use anyhow::Result;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::oneshot::Receiver;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+
+use super::apart::Apart;
 
 /// Connections to each port: more than the 128 that these servers accept.
 const CONNECTIONS: usize = 160;
@@ -16,23 +20,26 @@ const CONNECTIONS: usize = 160;
 /// everything here shares, and not on these servers.
 const PACE: Duration = Duration::from_secs(2);
 
-/// Connections that are opened again when they are closed, until [`Self::close`].
-pub(super) struct IdleConnections(JoinSet<()>);
+/// Connections that are opened again when they are closed, in a thread of their own, until [`Self::close`].
+pub(super) struct IdleConnections(Apart<()>);
 
 impl IdleConnections {
-    /// Opens them, in a `LocalSet`.
-    pub(super) fn open(targets: &[SocketAddr]) -> Self {
-        let mut held = JoinSet::new();
-        for target in targets {
-            for number in 0..CONNECTIONS {
-                held.spawn_local(hold(*target, number % 2 == 0));
+    pub(super) fn open(targets: Vec<SocketAddr>) -> Result<Self> {
+        let hold_all = async move |stopped: Receiver<()>| {
+            let mut held = JoinSet::new();
+            for target in targets {
+                for number in 0..CONNECTIONS {
+                    held.spawn_local(hold(target, number % 2 == 0));
+                }
             }
-        }
-        Self(held)
+            // An error means the same: that it is time to stop.
+            let _ = stopped.await;
+        };
+        Apart::start(hold_all).map(Self)
     }
 
-    pub(super) fn close(mut self) {
-        self.0.abort_all();
+    pub(super) async fn close(self) -> Result<()> {
+        self.0.stop().await
     }
 }
 

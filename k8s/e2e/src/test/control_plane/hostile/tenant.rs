@@ -1,6 +1,6 @@
 //! The hostile tenant: writes attacks and random objects at a fixed rate into its own namespace.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
@@ -10,11 +10,12 @@ use anyhow::{Result, ensure};
 use kube::Error;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::oneshot::Receiver;
+use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::apart::Apart;
 use super::attacks::ATTACKS;
-use super::neutral;
 use super::schema::Schema;
 use crate::test::control_plane::random::Random;
 use crate::test::scope::Scope;
@@ -56,26 +57,8 @@ const GENERATED_KINDS: [(&str, &str); 10] = [
     ),
 ];
 
-/// What a tenant writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Objects {
-    /// Attacks.
-    Hostile,
-    /// The same, within objects of a kind that nobody acts on.
-    Neutral,
-}
-
-/// A tenant at work.
-pub(super) struct Tenant {
-    state: Rc<State>,
-    work: JoinHandle<Result<()>>,
-}
-
-#[derive(Default)]
-struct State {
-    stopping: Cell<bool>,
-    writes: RefCell<Writes>,
-}
+/// A tenant at work, in a thread of its own.
+pub(super) struct Tenant(Apart<Result<Writes>>);
 
 /// What became of the tenant's writes.
 #[derive(Debug, Default, Clone)]
@@ -88,62 +71,62 @@ pub(super) struct Writes {
 }
 
 impl Tenant {
-    /// Begins to write, in a `LocalSet`. `owner` is the namespace of the shared Gateways.
-    pub(super) async fn start(scope: &Scope, owner: &str, objects: Objects) -> Result<Self> {
+    /// Begins to write. `owner` is the namespace of the shared Gateways.
+    pub(super) async fn start(scope: &Scope, owner: &str) -> Result<Self> {
         let mut schemas = Vec::new();
         for (kind, definition) in GENERATED_KINDS {
             schemas.push(Schema::read(scope, kind, definition).await?);
         }
-        let state = Rc::new(State::default());
-        let writer = Writer {
+        let mut writer = Writer {
             scope: scope.clone(),
             owner: owner.to_owned(),
-            objects,
             schemas,
             random: Random::new(u64::from(std::process::id())),
         };
-        let work = tokio::task::spawn_local(writer.write(Rc::clone(&state)));
-        Ok(Self { state, work })
+        let work = Apart::start(async move |stopped| {
+            writer.scope = writer.scope.in_this_runtime().await?;
+            Ok(writer.write(stopped).await)
+        });
+        work.map(Self)
     }
 
     pub(super) async fn stop(self) -> Writes {
-        self.state.stopping.set(true);
-        let outcome = self.work.await;
-        let mut writes = self.state.writes.take();
-        if let Ok(Err(error)) = outcome {
-            writes.failed.push(format!("{error:#}"));
-        }
-        writes
+        let outcome = self.0.stop().await.and_then(|writes| writes);
+        outcome.unwrap_or_else(|error| Writes {
+            failed: vec![format!("{error:#}")],
+            ..Writes::default()
+        })
     }
 }
 
 struct Writer {
     scope: Scope,
     owner: String,
-    objects: Objects,
     schemas: Vec<Schema>,
     random: Random,
 }
 
 impl Writer {
-    async fn write(mut self, state: Rc<State>) -> Result<()> {
+    async fn write(mut self, mut stopped: Receiver<()>) -> Writes {
+        let writes = Rc::default();
         let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut pending = JoinSet::new();
-        while !state.stopping.get() {
-            ticks.tick().await;
+        loop {
+            tokio::select! {
+                _ = &mut stopped => break,
+                _ = ticks.tick() => {}
+            }
             while pending.len() >= CONCURRENT {
                 pending.join_next().await;
             }
             let delete = self.random.chance(DELETES);
-            let object = match (self.objects, self.next()) {
-                (Objects::Hostile, object) => object,
-                (Objects::Neutral, object) => neutral::containing(&object),
-            };
-            pending.spawn_local(send(self.scope.clone(), object, delete, Rc::clone(&state)));
+            let object = self.next();
+            let sent = send(self.scope.clone(), object, delete, Rc::clone(&writes));
+            pending.spawn_local(sent);
         }
         while pending.join_next().await.is_some() {}
-        Ok(())
+        writes.take()
     }
 
     fn next(&mut self) -> Value {
@@ -177,17 +160,14 @@ impl Writer {
 }
 
 /// Applies an object, or deletes the one of its name.
-async fn send(scope: Scope, mut object: Value, delete: bool, state: Rc<State>) {
+async fn send(scope: Scope, mut object: Value, delete: bool, writes: Rc<RefCell<Writes>>) {
     let kind = object["kind"].as_str().unwrap_or_default().to_owned();
     let name = object["metadata"]["name"]
         .as_str()
         .unwrap_or_default()
         .to_owned();
     let outcome = async {
-        let (objects, resource) = match &*kind {
-            neutral::KIND => neutral::objects(&scope),
-            kind => scope.objects_of(kind)?,
-        };
+        let (objects, resource) = scope.objects_of(&kind)?;
         object["apiVersion"] = json!(resource.api_version);
         Ok::<_, anyhow::Error>(if delete {
             objects
@@ -203,7 +183,7 @@ async fn send(scope: Scope, mut object: Value, delete: bool, state: Rc<State>) {
         })
     };
     let outcome = outcome.await;
-    let mut writes = state.writes.borrow_mut();
+    let mut writes = writes.borrow_mut();
     match outcome {
         Ok(Ok(())) if delete => writes.deleted += 1,
         Ok(Ok(())) => *writes.accepted.entry(kind).or_default() += 1,
@@ -214,17 +194,6 @@ async fn send(scope: Scope, mut object: Value, delete: bool, state: Rc<State>) {
 }
 
 impl Writes {
-    /// Checks that writes of no effect were a load of the same kind.
-    pub(super) fn check_neutral(&self) -> Result<()> {
-        let count = self
-            .accepted
-            .get(neutral::KIND)
-            .copied()
-            .unwrap_or_default();
-        ensure!(count >= 100, "few neutral writes: {self}");
-        Ok(())
-    }
-
     /// Checks that the API server took enough of each kind for the run to mean something.
     pub(super) fn check(&self) -> Result<()> {
         for kind in [
