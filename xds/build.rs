@@ -22,8 +22,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bytes([".envoy.service.discovery.v3"])
         // A proxy that reconnects reports its versions: both sides have them in this order.
         .btree_map([".envoy.service.discovery.v3"])
-        // It has a private key, which must never be printed: `src/proto/mod.rs` implements `Debug`.
-        .skip_debug(["gateway_system.model.v1.Certificate"])
+        // They have private keys, which must never be printed: `src/proto/mod.rs` implements `Debug`.
+        .skip_debug([
+            "gateway_system.model.v1.Certificate",
+            "gateway_system.model.v1.SessionKeys",
+        ])
         .compile_fds(files)?;
     Ok(())
 }

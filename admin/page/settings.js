@@ -9,7 +9,7 @@ import { words } from "./text.js";
 const LEVELS = ["Gateway", "ListenerSet", "Listener", "Route", "Rule"];
 
 /** Parts of a policy that set nothing at a rule. */
-const NO_SETTINGS = ["precedence", "hidden", "clientCertificate", "invalidForConnections"];
+const NO_SETTINGS = ["precedence", "hidden", "clientCertificate", "sessionKeys", "invalidForConnections"];
 
 /** What holds for rules for bytes too, beside limits. */
 const OF_BYTES = ["accessLog", "networks", "invalid"];

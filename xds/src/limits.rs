@@ -20,6 +20,10 @@ pub(crate) const PART_BYTES: usize = 1 << 20;
 /// Parts of a batch that a client accepts: 4 GiB at [`PART_BYTES`], far beyond any configuration.
 pub(crate) const PARTS: u32 = 4_096;
 
+/// How long a session token is valid after its key was replaced, at most: 30 days, until which a client that still
+/// uses it has got a new one. So the keys that are kept are few.
+pub(crate) const LONGEST_TOKEN_LIFETIME: Duration = Duration::from_hours(24 * 30);
+
 /// Removed resources that a view remembers for connections that are behind, besides as many as it
 /// has resources. A connection that needs older ones is closed: reporting its versions again costs
 /// less by then.

@@ -33,6 +33,7 @@ mod policy;
 mod problem;
 mod rate_limit;
 mod route;
+mod session_keys;
 #[cfg(test)]
 mod tests;
 mod tls;

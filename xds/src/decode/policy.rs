@@ -12,6 +12,7 @@ use super::jwt::{jwt_policy, source};
 use super::networks::network_policy;
 use super::path_rewrite::path_rewrite;
 use super::rate_limit::rate_limit;
+use super::session_keys::session_keys;
 use super::tls::certificate;
 use super::value::{
     at_most, choice, duration, features, network, non_zero, object_name, positive_duration,
@@ -71,6 +72,7 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
         message.client_certificate,
         certificate,
     );
+    let session_keys = at.optional("session_keys", message.session_keys, session_keys);
     Some(PolicySpec {
         access_log: access_log?,
         limits: limits?.unwrap_or_default(),
@@ -92,6 +94,7 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
         error_pages: error_pages?,
         path_rewrite: path_rewrite?,
         client_certificate: client_certificate?,
+        session_keys: session_keys?,
         precedence: precedence(message.overrides),
         is_invalid: message.invalid,
         closes_connections: message.invalid_for_connections,

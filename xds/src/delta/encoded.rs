@@ -10,7 +10,7 @@ use ring::digest;
 use thiserror::Error;
 
 use crate::encode::{self, former::FormerCost};
-use crate::model::{Features, Resource, ResourceKey};
+use crate::model::{Features, Resource, ResourceKey, Route};
 
 /// The version of a resource: the first 64 bits of the SHA-256 of its wire form, the same in every
 /// process. Written in base64url, because all versions are sent again when a stream begins.
@@ -93,6 +93,8 @@ pub struct Encoded {
     pub bytes: Bytes,
     /// The features of proxies that enforce what it says.
     pub needs: Features,
+    /// The longest lifetime of the session tokens of a rule, in seconds.
+    pub(super) token_seconds: u32,
     /// What a rule would be for proxies that get one for each listener.
     pub(super) former: FormerCost,
 }
@@ -102,11 +104,12 @@ impl Encoded {
     #[must_use]
     pub fn new(resource: &Resource) -> Self {
         let bytes = encode::resource(resource);
-        let former = match resource {
-            Resource::Route(route) => FormerCost::of(route, &bytes),
-            _ => FormerCost::default(),
+        let (former, token_seconds) = match resource {
+            Resource::Route(route) => (FormerCost::of(route, &bytes), token_seconds(route)),
+            _ => (FormerCost::default(), 0),
         };
         Self {
+            token_seconds,
             former,
             ..Self::of_bytes(resource.resource_key(), bytes, resource.needs())
         }
@@ -119,9 +122,15 @@ impl Encoded {
             version: Version::of(&bytes),
             bytes: bytes.into(),
             needs,
+            token_seconds: 0,
             former: FormerCost::default(),
         }
     }
+}
+
+fn token_seconds(route: &Route) -> u32 {
+    // At most 30 days.
+    u32::try_from(route.rule.token_lifetime().as_secs()).unwrap_or(u32::MAX)
 }
 
 /// Length of 64 bits in base64url.

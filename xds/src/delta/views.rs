@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::adapted_view::{AdaptedView, Derived, Prepared};
 use super::encoded::{Encoded, Version};
@@ -246,6 +247,15 @@ impl Views {
     pub fn version(&self, gateway: &ObjectName, key: &ResourceKey) -> Option<Version> {
         let resource = self.view(gateway)?.get(key)?;
         Some(resource.version)
+    }
+
+    /// The longest lifetime of the session tokens that the proxies of a Gateway give; zero without any.
+    #[must_use]
+    pub fn token_lifetime(&self, gateway: &ObjectName) -> Duration {
+        let view = self.view(gateway).into_iter();
+        let rules = view.flat_map(|view| view.of_kind(Kind::Route));
+        let seconds = rules.map(|rule| rule.token_seconds).max();
+        Duration::from_secs(seconds.unwrap_or_default().into())
     }
 
     /// Number of batches for a Gateway's proxies that subscribe to everything, each encoded once however

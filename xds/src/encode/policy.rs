@@ -6,7 +6,8 @@ use crate::model::limits::{self, LimitKind};
 use crate::model::{
     AccessLog, AuthorizationPolicy, Ejection, EscapedSlash, Feature, JwtMode, JwtPolicy, Limits,
     LogFormat, ObjectName, PathOptions, Policy, PolicySpec, PolicyTarget, Precedence,
-    ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint, Trust,
+    ProxyProtocolIn, ProxyProtocolMode, RetryBudget, RetryConstraint, SessionKey, SessionKeys,
+    Trust,
 };
 use crate::proto::{self, policy_target, trust};
 
@@ -33,6 +34,7 @@ impl From<&Policy> for proto::Policy {
             jwt,
             authorization,
             client_certificate: spec.client_certificate.as_ref().map(Into::into),
+            session_keys: spec.session_keys.as_ref().map(Into::into),
             // One that overrides others is closed for proxies that do not know this, and let those replace it.
             invalid: spec.is_invalid || needs.contains(Feature::Precedence),
             overrides: spec.precedence == Precedence::Overrides,
@@ -257,3 +259,14 @@ impl From<Ejection> for proto::Ejection {
 /// The number of requests of a connection without a limit. Not 0, for which earlier proxies refuse the
 /// whole policy, with all that it protects.
 pub(crate) const ANY_NUMBER: u64 = u64::MAX;
+
+impl From<&SessionKeys> for proto::SessionKeys {
+    fn from(keys: &SessionKeys) -> Self {
+        let accepted = keys.accepted().iter().map(SessionKey::secret);
+        Self {
+            accepted: accepted.map(<[u8]>::to_vec).collect(),
+            // There are at most 8.
+            signing: u32::try_from(keys.signing()).unwrap_or(u32::MAX),
+        }
+    }
+}

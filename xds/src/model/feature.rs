@@ -177,6 +177,7 @@ impl PolicySpec {
             error_pages: _,
             path_rewrite,
             client_certificate: _,
+            session_keys: _,
             precedence,
             is_invalid,
             closes_connections,

@@ -32,6 +32,7 @@ mod resources;
 mod restrictions;
 mod route;
 mod session;
+mod session_key;
 mod tls;
 mod workload;
 
@@ -97,6 +98,9 @@ pub use route::{
 };
 pub use session::{
     CookiePath, InvalidCookiePath, SessionLifetime, SessionPersistence, SessionToken,
+};
+pub use session_key::{
+    InvalidSessionKey, InvalidSessionKeys, SessionKey, SessionKeyForm, SessionKeyId, SessionKeys,
 };
 pub use tls::{
     Alpn, BackendTls, Certificate, ClientAuth, Der, PrivateKey, Roots, ServerCertificate,

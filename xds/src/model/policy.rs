@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use super::{
     AuthorizationPolicy, BackendKey, Certificate, ErrorPage, HealthPath, JwtPolicy, JwtSource,
     Limits, ListenerKey, NetworkPolicy, ObjectName, PathRewrite, PolicyKey, RateLimitPolicy,
-    RespondPolicy, ServiceKey, Target, json, jwt,
+    RespondPolicy, ServiceKey, SessionKeys, Target, json, jwt,
 };
 
 /// The settings of one policy object for one target. Conflicts are already resolved: of two
@@ -139,6 +139,9 @@ pub struct PolicySpec {
     /// one backend. Two Gateways share connections to a backend only if it is the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_certificate: Option<Certificate>,
+    /// The keys of a Gateway that authenticate session tokens. A proxy without any makes one of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_keys: Option<SessionKeys>,
     /// Whether its settings take precedence over those of nearer targets.
     #[serde(skip_serializing_if = "Precedence::is_default")]
     pub precedence: Precedence,

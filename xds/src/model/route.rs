@@ -187,6 +187,15 @@ pub enum RouteRule {
 }
 
 impl RouteRule {
+    /// The longest lifetime of the session tokens of its clients; zero without sessions.
+    #[must_use]
+    pub fn token_lifetime(&self) -> Duration {
+        match self {
+            Self::Http(rule) => rule.token_lifetime(),
+            Self::Tls(_) | Self::Tcp(_) | Self::Udp(_) => Duration::ZERO,
+        }
+    }
+
     /// The rule's name, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
@@ -303,6 +312,14 @@ impl HttpRule {
             retry: None,
             session: None,
         }
+    }
+
+    /// The longest lifetime of the session tokens of its clients; zero without sessions.
+    fn token_lifetime(&self) -> Duration {
+        let of_backends = self.backends.iter().map(|it| &it.session);
+        let sessions = of_backends.chain([&self.session]).flatten();
+        let lifetimes = sessions.map(|it| it.token_lifetime());
+        lifetimes.max().unwrap_or_default()
     }
 
     /// All targets of its requests, including mirrors and authorization servers.

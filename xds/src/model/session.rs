@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 use super::json;
+use crate::limits::LONGEST_TOKEN_LIFETIME;
 
 /// Session persistence: the requests of a session go to one endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -27,6 +28,17 @@ pub struct SessionPersistence {
         skip_serializing_if = "Option::is_none"
     )]
     pub idle_timeout: Option<Duration>,
+}
+
+impl SessionPersistence {
+    /// How long a client can return a token without getting a new one: until a timeout. Bounded to 30 days, also
+    /// without a timeout.
+    #[must_use]
+    pub fn token_lifetime(&self) -> Duration {
+        let timeouts = [self.absolute_timeout, self.idle_timeout];
+        let timeouts = timeouts.into_iter().flatten();
+        timeouts.fold(LONGEST_TOKEN_LIFETIME, Duration::min)
+    }
 }
 
 /// How clients return a session's token.

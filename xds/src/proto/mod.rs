@@ -20,4 +20,12 @@ impl fmt::Debug for Certificate {
     }
 }
 
+impl fmt::Debug for SessionKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionKeys")
+            .field("signing", &self.signing)
+            .finish_non_exhaustive()
+    }
+}
+
 include!(concat!(env!("OUT_DIR"), "/gateway_system.model.v1.rs"));

@@ -11,6 +11,7 @@ mod path_rewrite;
 mod policy;
 mod rate_limit;
 mod route;
+mod session_keys;
 mod tls;
 mod value;
 

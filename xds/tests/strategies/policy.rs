@@ -17,6 +17,7 @@ use super::authorization::authorization;
 use super::jwt::{jwt_policy, source};
 use super::path_rewrite::path_rewrite;
 use super::rate_limit::rate_limit;
+use super::session_keys::session_keys;
 use super::tls::certificate;
 use super::value::{
     backend_key, duration, listener_key, name, network, object_name, service_key, timeout,
@@ -70,7 +71,7 @@ prop_compose! {
         ((closes_connections, overrides), error_pages) in
             (any::<(bool, bool)>(), option::of(vec(error_page(), 1..3)).boxed()),
         hidden in vec(source(), 0..3),
-        client_certificate in option::of(certificate()),
+        (client_certificate, session_keys) in (option::of(certificate()), option::of(session_keys())),
     ) -> PolicySpec {
         PolicySpec {
             access_log,
@@ -90,6 +91,7 @@ prop_compose! {
             error_pages,
             path_rewrite,
             client_certificate,
+            session_keys,
             precedence: if overrides { Precedence::Overrides } else { Precedence::Defaults },
             is_invalid,
             closes_connections,

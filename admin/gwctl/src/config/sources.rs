@@ -140,6 +140,7 @@ fn fields(policy: &Policy) -> BTreeMap<String, Value> {
         "precedence",
         "hidden",
         "clientCertificate",
+        "sessionKeys",
         "invalidForConnections",
     ];
     let others = fields.into_iter();

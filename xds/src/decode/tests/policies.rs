@@ -79,6 +79,10 @@ fn invalid_jwt_policies_are_rejected() {
             providers: vec![provider, proto::JwtProvider::default()],
         }),
         client_certificate: Some(proto::Certificate::default()),
+        session_keys: Some(proto::SessionKeys {
+            accepted: vec![b"a short secret".to_vec()],
+            signing: 0,
+        }),
         ..policy()
     };
     assert_eq!(
@@ -98,6 +102,8 @@ fn invalid_jwt_policies_are_rejected() {
             "jwt.providers[1].keys: is missing, or of a kind unknown to this version",
             "client_certificate.chain: is empty: at least one is needed",
             "client_certificate.key: is missing",
+            "session_keys.accepted[0]: a session key has 32 to 4096 bytes, and this one has 14: create one \
+             with `openssl rand -base64 32`",
         ]
     );
 }

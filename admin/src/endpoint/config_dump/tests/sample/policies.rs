@@ -11,7 +11,7 @@ use xds::model::{
     PathRewrite, PathRewriteRule, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence,
     ProxyProtocolIn, ProxyProtocolMode, Rate, RateLimitHeaders, RateLimitKey, RateLimitPolicy,
     RateLimitRule, RateLimitStatus, RatePeriod, Resource, RespondPolicy, RetryBudget,
-    RetryConstraint, RetryRate, StatusRange, Substitution, Timeout, Trust,
+    RetryConstraint, RetryRate, SessionKey, SessionKeys, StatusRange, Substitution, Timeout, Trust,
 };
 
 use super::{
@@ -110,11 +110,17 @@ fn every_field() -> PolicySpec {
         error_pages: Some(vec![error_page(), served_error_page()]),
         path_rewrite: Some(path_rewrite()),
         client_certificate: Some(certificate()),
+        session_keys: Some(session_keys()),
         precedence: Precedence::Defaults,
         is_invalid: false,
         closes_connections: false,
         hidden: sources(),
     }
+}
+
+fn session_keys() -> SessionKeys {
+    let key = |byte| SessionKey::new(&[byte; 32]).expect("a key");
+    SessionKeys::new(vec![key(b'n'), key(b'o')], 1).expect("two keys")
 }
 
 fn error_page() -> ErrorPage {
