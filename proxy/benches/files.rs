@@ -59,14 +59,7 @@ fn main() {
         sender.send(Instant::now()).expect("it is measured");
         Vec::new()
     };
-    let config = LocalConfig {
-        paths: vec![folder.path().to_owned()],
-        unknown_fields: UnknownFields::Refuse,
-        port_offset: 8000,
-        reserved_ports: BTreeSet::new(),
-        compile: CompileOptions::new(NonZeroU32::MIN),
-        in_force: InForce::default(),
-    };
+    let config = configuration(folder.path());
     let published = Arc::default();
     let handle = local::start(config, Arc::clone(&published), Box::new(binder));
     let handle = handle.expect("a configuration");
@@ -111,6 +104,18 @@ fn main() {
         percent(changed.above(&all).total, routes)
     );
     drop(handle);
+}
+
+fn configuration(folder: &Path) -> LocalConfig {
+    LocalConfig {
+        paths: vec![folder.to_owned()],
+        unknown_fields: UnknownFields::Refuse,
+        port_offset: 8000,
+        reserved_ports: BTreeSet::new(),
+        compile: CompileOptions::new(NonZeroU32::MIN),
+        session_keys: proxy::config::session_keys::OwnSessionKeys::read(&[]).expect("a key"),
+        in_force: InForce::default(),
+    }
 }
 
 /// Changes one route, and waits until it is served. Returns how long that took.

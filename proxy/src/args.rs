@@ -8,13 +8,12 @@ use std::str::FromStr as _;
 use admin::Address;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
-use ring::hmac;
-use ring::rand::SystemRandom;
 use translate::files::UnknownFields;
 use xds::model::{self, GatewayDuration, ObjectName};
 use xds_grpc::client::{Controller, InvalidAddress};
 
-use crate::limits::{DRAIN_ACCEPT, DRAIN_DEADLINE, SESSION_KEY_BYTES};
+use crate::config::session_keys::OwnSessionKeys;
+use crate::limits::{DRAIN_ACCEPT, DRAIN_DEADLINE};
 use crate::machine::driver::DriverChoice;
 use crate::observe::program_log::LogFormat;
 
@@ -101,10 +100,11 @@ pub struct RunArgs {
     )]
     pub port_offset: u16,
 
-    /// File with the secret (at least 32 bytes) that seals session tokens; replicas must share it
-    /// [default: a random secret, so sessions end with the process]
-    #[arg(long, env = "GATEWAY_SESSION_KEY_FILE")]
-    pub session_key_file: Option<PathBuf>,
+    /// File with a session key, 32 bytes in base64, from which what authenticates session tokens is derived;
+    /// replicas must share it. Repeatable: the first signs, all are accepted. Changes are applied
+    /// [default: the controller's, or else a random key, so that sessions end with the process]
+    #[arg(long, env = "GATEWAY_SESSION_KEY_FILE", value_delimiter = ',')]
+    pub session_key_file: Vec<PathBuf>,
 
     /// Address of the admin server: `IP:PORT`, `localhost:PORT`, `unix:/PATH` or `off`
     /// [default: localhost:15000, if free]
@@ -215,26 +215,12 @@ impl ControllerArgs {
 }
 
 impl RunArgs {
-    /// The key that seals session tokens.
+    /// The session keys of this process.
     ///
     /// # Errors
-    /// The file cannot be read, or is shorter than 32 bytes.
-    #[expect(clippy::disallowed_methods, reason = "it runs before any shard does")]
-    pub fn session_key(&self) -> io::Result<hmac::Key> {
-        let Some(path) = &self.session_key_file else {
-            return hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
-                .map_err(|_| io::Error::other("the system has no random numbers"));
-        };
-        let named = |error: &dyn std::fmt::Display| {
-            io::Error::other(format!("--session-key-file {}: {error}", path.display()))
-        };
-        let secret = std::fs::read(path).map_err(|error| named(&error))?;
-        if secret.len() < SESSION_KEY_BYTES {
-            return Err(named(
-                &"the secret is shorter than 32 bytes; create one with `openssl rand 32`",
-            ));
-        }
-        Ok(hmac::Key::new(hmac::HMAC_SHA256, &secret))
+    /// A file cannot be read or contains no key.
+    pub fn session_keys(&self) -> io::Result<OwnSessionKeys> {
+        OwnSessionKeys::read(&self.session_key_file)
     }
 }
 

@@ -18,6 +18,7 @@ mod overload;
 mod policy;
 mod ring;
 mod router;
+mod sessions;
 
 pub use answers::*;
 pub use controller::*;
@@ -28,6 +29,7 @@ pub use overload::*;
 pub use policy::{Limits, per_shard};
 pub use ring::*;
 pub use router::*;
+pub use sessions::*;
 
 const KIB: usize = 1024;
 const MINUTE: Duration = Duration::from_mins(1);
@@ -468,8 +470,6 @@ pub const UNMAP_INTERVAL: Duration = Duration::from_mins(1);
 /// How long after the last smaller update free memory is returned: 3 s, so that no change of a series
 /// waits for it.
 pub const TRIM_WHEN_QUIET: Duration = Duration::from_secs(3);
-/// Least bytes of a secret that seals session tokens: 32, the output size of HMAC-SHA256.
-pub const SESSION_KEY_BYTES: usize = 32;
 /// Longest interval of checking for expired certificates: 1 h, since clocks are set and machines
 /// sleep.
 pub const CLOCK_CHECK_INTERVAL: Duration = HOUR;

@@ -175,6 +175,7 @@ fn source(
     in_force: &InForce,
 ) -> Result<Source> {
     let in_force = in_force.clone();
+    let session_keys = args.session_keys()?;
     let controller = args.controller.controller();
     let controller = controller.context("--xds, with --xds-ca")?;
     Ok(match controller {
@@ -184,6 +185,7 @@ fn source(
             proxy: args.controller.proxy(),
             cache: args.controller.xds_cache.clone(),
             compile,
+            session_keys,
             in_force,
             state: ControllerState::default(),
         }),
@@ -193,6 +195,7 @@ fn source(
             port_offset: args.port_offset,
             reserved_ports,
             compile,
+            session_keys,
             in_force,
         }),
     })
@@ -229,7 +232,6 @@ fn plan(args: &RunArgs, cpus: &Cpus) -> Result<ShardPlan> {
         driver: args.driver,
         cores: cores(args, cpus),
         descriptors: descriptors::per_shard(NonZeroU32::from(shards))?,
-        session_key: args.session_key()?,
     })
 }
 

@@ -47,8 +47,6 @@ pub struct ShardPlan {
     pub cores: Option<Vec<usize>>,
     /// Most connections of one shard, to clients and endpoints together.
     pub descriptors: u32,
-    /// Key of the HMAC that authenticates session tokens.
-    pub session_key: ring::hmac::Key,
 }
 
 /// Events of the supervisor.
@@ -170,7 +168,6 @@ impl Shards {
                 .cores
                 .as_ref()
                 .and_then(|cores| cores.get(index).copied()),
-            session_key: inner.plan.session_key.clone(),
         };
         let (started, starting) = bounded(1);
         let events = inner.events.clone();

@@ -23,6 +23,7 @@ pub mod local;
 mod origin;
 pub mod publish;
 mod rule_policies;
+pub mod session_keys;
 mod snapshot;
 pub mod watch;
 pub mod xds;

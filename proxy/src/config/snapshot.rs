@@ -24,6 +24,7 @@ use crate::policy::cors::Cors;
 use crate::policy::credentials::Credentials;
 use crate::policy::forwarded::TrustedHops;
 use crate::policy::jwt::Authenticator;
+use crate::policy::keyring::Keyring;
 use crate::policy::proxy_protocol::Acceptance;
 use crate::policy::rate_limit::{RateLimits, RuleCounter};
 use crate::route::{HostIndex, Router};
@@ -48,6 +49,8 @@ pub struct Snapshot {
     pub upstream_connections_per_shard: u32,
     /// What rules of rate limits have counted, for metrics.
     pub rate_limits: Arc<[Arc<RuleCounter>]>,
+    /// What authenticates session tokens.
+    pub session_keys: Arc<Keyring>,
     /// Where shards report what they hold of it.
     pub(crate) held: HeldQueue,
 }

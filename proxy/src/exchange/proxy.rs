@@ -29,15 +29,13 @@ pub(crate) struct Proxy {
     pub(crate) key_waits: KeyWaits,
     /// Requests for pages of errors that are in flight.
     pub(crate) page_requests: Cell<u32>,
-    /// Key of the HMAC that authenticates session tokens.
-    pub(crate) session_key: ring::hmac::Key,
     /// Live traces (`gwctl trace`) that requests are matched against.
     pub(crate) watches: Watches,
 }
 
 impl Proxy {
     /// The proxy state of a shard.
-    pub(crate) fn new(shard: Rc<Shard>, session_key: ring::hmac::Key) -> Self {
+    pub(crate) fn new(shard: Rc<Shard>) -> Self {
         Self {
             upstreams: Upstreams::new(Rc::clone(&shard)),
             shard,
@@ -47,7 +45,6 @@ impl Proxy {
             tokens: RefCell::default(),
             key_waits: KeyWaits::default(),
             page_requests: Cell::default(),
-            session_key,
             watches: Watches::default(),
         }
     }

@@ -52,6 +52,11 @@ impl<'a> Exchange<'a> {
             None => Some(PersistentSession::begin(endpoint.identity, now)),
         };
         let Some(session) = session else { return };
+        let snapshot = self.proxy.shard.config.load();
+        let keys = &snapshot.session_keys;
+        if keys.is_empty() {
+            return;
+        }
         let scheme = self.scheme;
         let lines = &mut self.work.response_lines;
         lines.extend_from_slice(match &policy.token {
@@ -59,8 +64,7 @@ impl<'a> Exchange<'a> {
             SessionToken::Header(name) => name.as_str().as_bytes(),
         });
         lines.extend_from_slice(b": ");
-        let key = &self.proxy.session_key;
-        session::write_token(&session, policy, scheme, key, now, lines);
+        session::write_token(&session, policy, scheme, keys, now, lines);
         lines.extend_from_slice(b"\r\n");
     }
 }

@@ -27,6 +27,7 @@ pub mod external_auth;
 pub mod forwarded;
 pub mod headers;
 pub mod jwt;
+pub mod keyring;
 pub mod mirror;
 pub mod mutation;
 pub mod networks;

@@ -227,6 +227,8 @@ impl<'a> Exchange<'a> {
             SessionToken::Header(name) => name.as_str().as_bytes(),
         };
         let known = KnownHeader::of(name);
+        let snapshot = self.proxy.shard.config.load();
+        let keys = &snapshot.session_keys;
         let found = fields.iter().filter(|field| field.known == known);
         found
             .filter(|field| {
@@ -234,7 +236,7 @@ impl<'a> Exchange<'a> {
             })
             .find_map(|field| {
                 let value = field.value.of(bytes);
-                session::carried(value, policy, &self.proxy.session_key, seconds())
+                session::carried(value, policy, keys, seconds())
             })
     }
 

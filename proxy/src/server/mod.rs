@@ -26,8 +26,8 @@ struct Server {
 }
 
 impl Server {
-    fn new(shard: Rc<Shard>, session_key: ring::hmac::Key) -> Self {
-        let proxy = Rc::new(Proxy::new(shard, session_key));
+    fn new(shard: Rc<Shard>) -> Self {
+        let proxy = Rc::new(Proxy::new(shard));
         Self {
             downstream: Rc::new(Downstream::new(proxy)),
             acceptors: Acceptors::default(),

@@ -30,8 +30,6 @@ pub(crate) struct ServerOptions {
     pub(crate) driver: DriverChoice,
     /// The core to pin to.
     pub(crate) core: Option<usize>,
-    /// Key of the HMAC that authenticates session tokens.
-    pub(crate) session_key: ring::hmac::Key,
 }
 
 /// Runs a shard on this thread until it is stopped. `started` receives the driver.
@@ -58,7 +56,7 @@ pub(crate) fn run(
     heap::counts::count_as_shard(options.shard.id);
     started(report);
     let shard = Rc::new(Shard::new(options.shard, waits, Rc::clone(&turns)));
-    let server = Rc::new(Server::new(shard, options.session_key));
+    let server = Rc::new(Server::new(shard));
     let _close_on_panic = CloseClientsOnPanic {
         shard: Rc::downgrade(server.shard()),
         endpoint_limits: Rc::downgrade(&server.proxy().upstreams.endpoint_limits),

@@ -1,17 +1,20 @@
 //! Session persistence (GEP-1619): a token that returns a client to its endpoint.
 //!
 //! The token contains the endpoint's stable identity and when the session began and was last used.
-//! It is authenticated, so that no client can choose an endpoint or extend a session. Every replica
-//! with the same key reads it. If the endpoint is gone or ejected, the token is ignored: the
-//! request is balanced, and its response has a new token.
+//! It is authenticated, so that no client can choose an endpoint or extend a session, and bound to its cookie
+//! or header. Every replica with the same key reads it. If the endpoint is gone or ejected, the token is
+//! ignored: the request is balanced, and its response has a new token. One of a key that was replaced is
+//! answered with a new one for the same session.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ring::{digest, hmac};
-use xds::model::{Scheme, SessionLifetime, SessionPersistence, SessionToken};
+use xds::model::{Scheme, SessionKeyId, SessionLifetime, SessionPersistence, SessionToken};
 
 use crate::config::EndpointIdentity;
+use crate::limits::SESSION_COOKIES;
+use crate::policy::keyring::{KeyAge, Keyring};
 
 /// A session: an endpoint, and times in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +25,8 @@ pub struct PersistentSession {
     pub began: u32,
     /// Time of its last recorded request.
     pub used: u32,
+    /// Whether the key of its token was replaced.
+    pub key_age: KeyAge,
 }
 
 impl PersistentSession {
@@ -32,39 +37,53 @@ impl PersistentSession {
             endpoint,
             began: now,
             used: now,
+            key_age: KeyAge::Current,
         }
     }
 
-    /// Decodes a token; `None` unless it was sealed with `key`.
+    /// Decodes the token of this carrier; `None` unless it was sealed for it with one of the keys.
     #[must_use]
-    pub fn open(token: &[u8], key: &hmac::Key) -> Option<Self> {
+    pub fn open(token: &[u8], carrier: &SessionToken, keys: &Keyring) -> Option<Self> {
         let bytes = decode_hex(token)?;
-        let (payload, tag) = bytes.split_at_checked(PAYLOAD_BYTES)?;
-        hmac::verify(key, payload, tag).ok()?;
+        let (payload, tag) = bytes.split_first_chunk::<PAYLOAD_BYTES>()?;
         let (version, rest) = payload.split_first()?;
+        if *version != VERSION {
+            return None;
+        }
+        let (id, rest) = rest.split_first_chunk()?;
+        let sealed = sealed(payload, carrier);
+        let mut keys = keys.of_id(SessionKeyId(*id));
+        // Compares in constant time.
+        let is_signed_by = |hmac| hmac::verify(hmac, &sealed, tag).is_ok();
+        let (_, key_age) = keys.find(|(key, _)| is_signed_by(&key.hmac))?;
         let (endpoint, times) = rest.split_first_chunk()?;
         let (began, used) = times.split_first_chunk()?;
-        (*version == VERSION).then_some(Self {
+        Some(Self {
             endpoint: EndpointIdentity(*endpoint),
             began: u32::from_be_bytes(*began),
             used: u32::from_be_bytes(used.try_into().ok()?),
+            key_age,
         })
     }
 
-    /// Appends its token to `out`: 114 hex digits, valid in any cookie or header.
-    pub fn seal(&self, key: &hmac::Key, out: &mut Vec<u8>) {
+    /// Appends its token for this carrier to `out`: 122 hex digits, valid in any cookie or header. Nothing before
+    /// there is a key.
+    pub fn seal(&self, carrier: &SessionToken, keys: &Keyring, out: &mut Vec<u8>) {
+        let Some(key) = keys.signing() else { return };
         let mut payload = [0; PAYLOAD_BYTES];
         let times = self
             .began
             .to_be_bytes()
             .into_iter()
             .chain(self.used.to_be_bytes());
-        let all = [VERSION].into_iter().chain(self.endpoint.0).chain(times);
+        let head = [VERSION].into_iter().chain(key.id.0);
+        let all = head.chain(self.endpoint.0).chain(times);
         for (byte, value) in payload.iter_mut().zip(all) {
             *byte = value;
         }
         encode_hex(&payload, out);
-        encode_hex(hmac::sign(key, &payload).as_ref(), out);
+        let tag = hmac::sign(&key.hmac, &sealed(&payload, carrier));
+        encode_hex(tag.as_ref(), out);
     }
 
     /// Whether neither its absolute nor its idle timeout has expired.
@@ -77,11 +96,16 @@ impl PersistentSession {
         within(self.began, policy.absolute_timeout) && within(self.used, policy.idle_timeout)
     }
 
-    /// The session as used at `now`, if a new token has to be issued to record that.
+    /// The session as used at `now`, if a new token has to be issued: to record that, or since its key was replaced.
     #[must_use]
     pub fn renewed(&self, policy: &SessionPersistence, now: u32) -> Option<Self> {
-        let renew = policy.idle_timeout.is_some() && now > self.used;
-        renew.then_some(Self { used: now, ..*self })
+        let is_used_later = policy.idle_timeout.is_some() && now > self.used;
+        let renew = is_used_later || self.key_age == KeyAge::Replaced;
+        renew.then_some(Self {
+            used: now,
+            key_age: KeyAge::Current,
+            ..*self
+        })
     }
 }
 
@@ -91,13 +115,16 @@ impl PersistentSession {
 pub fn carried(
     field: &[u8],
     policy: &SessionPersistence,
-    key: &hmac::Key,
+    keys: &Keyring,
     now: u32,
 ) -> Option<PersistentSession> {
-    let open =
-        |token: &[u8]| PersistentSession::open(token, key).filter(|s| s.is_valid(policy, now));
+    let open = |token: &[u8]| {
+        PersistentSession::open(token, &policy.token, keys).filter(|it| it.is_valid(policy, now))
+    };
     match &policy.token {
-        SessionToken::Cookie { name, .. } => cookies(field, name.as_bytes()).find_map(open),
+        SessionToken::Cookie { name, .. } => cookies(field, name.as_bytes())
+            .take(SESSION_COOKIES)
+            .find_map(open),
         SessionToken::Header(_) => open(field.trim_ascii()),
     }
 }
@@ -123,7 +150,7 @@ pub fn write_token(
     session: &PersistentSession,
     policy: &SessionPersistence,
     scheme: Scheme,
-    key: &hmac::Key,
+    keys: &Keyring,
     now: u32,
     out: &mut Vec<u8>,
 ) {
@@ -133,11 +160,11 @@ pub fn write_token(
         lifetime,
     } = &policy.token
     else {
-        return session.seal(key, out);
+        return session.seal(&policy.token, keys, out);
     };
     out.extend_from_slice(name.as_bytes());
     out.push(b'=');
-    session.seal(key, out);
+    session.seal(&policy.token, keys, out);
     out.extend_from_slice(b"; Path=");
     out.extend_from_slice(path.as_str().as_bytes());
     out.extend_from_slice(b"; HttpOnly; SameSite=Lax");
@@ -152,9 +179,35 @@ pub fn write_token(
     }
 }
 
-const VERSION: u8 = 1;
-/// Version, identity and two times.
-const PAYLOAD_BYTES: usize = 1 + EndpointIdentity::BYTES + 4 + 4;
+/// The bytes that a tag authenticates: the content of a token, and the hash of where clients return it, so that a
+/// token of another cookie or header is invalid.
+fn sealed(
+    payload: &[u8; PAYLOAD_BYTES],
+    carrier: &SessionToken,
+) -> [u8; PAYLOAD_BYTES + TAG_BYTES] {
+    let (kind, name) = match carrier {
+        SessionToken::Cookie { name, .. } => ("cookie", name.as_str()),
+        SessionToken::Header(name) => ("header", name.as_str()),
+    };
+    let mut carrier = digest::Context::new(&digest::SHA256);
+    carrier.update(kind.as_bytes());
+    carrier.update(b"=");
+    carrier.update(name.as_bytes());
+    let carrier = carrier.finish();
+    let mut sealed = [0; PAYLOAD_BYTES + TAG_BYTES];
+    for (byte, value) in sealed
+        .iter_mut()
+        .zip(payload.iter().chain(carrier.as_ref()))
+    {
+        *byte = *value;
+    }
+    sealed
+}
+
+/// Tokens of version 1 had no id of a key, and were not bound to their cookie or header.
+const VERSION: u8 = 2;
+/// Version, id of the key, identity and two times.
+const PAYLOAD_BYTES: usize = 1 + 4 + EndpointIdentity::BYTES + 4 + 4;
 const TAG_BYTES: usize = digest::SHA256_OUTPUT_LEN;
 
 fn encode_hex(bytes: &[u8], out: &mut Vec<u8>) {

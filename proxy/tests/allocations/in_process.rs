@@ -65,6 +65,7 @@ impl InProcess {
             port_offset: 0,
             reserved_ports: std::collections::BTreeSet::new(),
             compile: CompileOptions::new(NonZeroU32::MIN),
+            session_keys: proxy::config::session_keys::OwnSessionKeys::read(&[]).expect("a key"),
             in_force: proxy::config::in_force::InForce::default(),
         };
         let config = local::start(config, published, Box::new(binder)).expect("a configuration");
@@ -108,6 +109,5 @@ fn plan(driver: Driver) -> ShardPlan {
         },
         cores: None,
         descriptors: 200,
-        session_key: ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &[0; 32]),
     }
 }

@@ -18,6 +18,7 @@ mod memory;
 mod refusals;
 mod routes;
 mod server;
+mod sessions;
 mod substitutes;
 mod usage;
 

@@ -28,6 +28,7 @@ mod port;
 mod reply;
 mod reviewer;
 mod seccomp;
+pub(crate) mod session;
 mod tls;
 mod tls_bridge;
 mod tokens;

@@ -97,6 +97,7 @@ mod respond;
 mod retries;
 mod ring_operations;
 mod session;
+mod session_keys;
 mod shard_restart;
 mod shared_ports;
 mod slow_peers;

@@ -1,13 +1,11 @@
 //! Session persistence: a session stays with its endpoint, by cookie or by header.
 
 use crate::support::pki::authority;
+use crate::support::session::{self, COOKIE, ask};
 use crate::support::{
-    Client, Message, Origin, Reply, client, gateway, into_h2, into_tls, ok, on_both_drivers,
-    origin, tls,
+    Message, Origin, Reply, client, gateway, into_h2, into_tls, ok, on_both_drivers, origin, tls,
 };
 
-const COOKIE: &str =
-    "{sessionPersistence: {sessionName: who, type: Cookie}, backendRefs: [{@all}]}";
 const HEADER: &str =
     "{sessionPersistence: {sessionName: X-Who, type: Header}, backendRefs: [{@all}]}";
 
@@ -22,16 +20,10 @@ fn addresses(origins: &[Origin]) -> Vec<std::net::SocketAddr> {
     origins.iter().map(Origin::address).collect()
 }
 
-fn ask(client: &mut Client, field: &str) -> Message {
-    client
-        .sends(format!("GET / HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n"))
-        .expects(200)
-}
-
 /// The `name=value` of the cookie that a response sets.
+#[track_caller]
 fn cookie(response: &Message) -> String {
-    let set = response.value("set-cookie").expect("a cookie is set");
-    set.split(';').next().unwrap_or_default().to_owned()
+    session::cookie(response).expect("a cookie is set")
 }
 
 on_both_drivers! {

@@ -12,7 +12,7 @@ mod wait;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinError;
 use tracing::info;
@@ -22,12 +22,13 @@ use self::binds::Binds;
 use self::trim::TrimSchedule;
 use self::wait::WaitAllowance;
 use super::Published;
-use super::compile::{CompileOptions, Compiler};
+use super::compile::{CompileOptions, Compiler, KeyOrigin};
 use super::dns::{Answer, LookupError, Names, Resolver};
 use super::in_force::InForce;
 use super::jobs::Jobs;
 use super::jwks::Fetcher;
 use super::publish::Publisher;
+use super::session_keys::{OwnSessionKeys, SessionKeyFiles};
 use crate::limits::SNAPSHOT_SWEEP;
 
 pub(super) use self::wait::Wait;
@@ -67,6 +68,7 @@ pub(super) type Locate<'a> = &'a dyn Fn(&BindKey) -> String;
 pub(super) enum Event {
     Answer(Lookup),
     Keys,
+    SessionKeys,
     Time,
 }
 
@@ -80,6 +82,7 @@ pub(super) struct Applier {
     resolver: Resolver,
     lookups: Jobs<Hostname, Result<Answer, LookupError>>,
     keys: Fetcher,
+    session_keys: SessionKeyFiles,
     compiler: Compiler,
     options: CompileOptions,
     published: Published,
@@ -95,19 +98,20 @@ pub(super) struct Applier {
 
 impl Applier {
     pub(super) fn new(
-        options: CompileOptions,
+        (options, session_keys): (CompileOptions, OwnSessionKeys),
         in_force: InForce,
         published: Published,
         binder: Binder,
         resolver: Resolver,
     ) -> Self {
         let (keys, wake) = Fetcher::new();
-        Self {
+        let mut applier = Self {
             names: Names::default(),
             allowance: WaitAllowance::new(Instant::now()),
             resolver,
             lookups: Jobs::new(),
             keys,
+            session_keys: SessionKeyFiles::new(session_keys),
             compiler: Compiler::with_waker(wake),
             options,
             publisher: Publisher::new(Published::clone(&published)),
@@ -118,7 +122,13 @@ impl Applier {
             problems: 0,
             swept: Instant::now(),
             trims: TrimSchedule::default(),
-        }
+        };
+        // Since before they were watched, they may have changed.
+        applier
+            .session_keys
+            .read_again(Duration::ZERO, Instant::now());
+        applier.set_session_keys();
+        applier
     }
 
     /// Applies an update. Waits for what is new in it as `wait` says. Answers that come later are
@@ -151,6 +161,7 @@ impl Applier {
         tokio::select! {
             Some(lookup) = self.lookups.next() => Event::Answer(lookup),
             () = self.keys.changed() => Event::Keys,
+            () = self.session_keys.changed() => Event::SessionKeys,
             () = sleep_until(wake) => Event::Time,
         }
     }
@@ -159,7 +170,15 @@ impl Applier {
         match event {
             Event::Answer(lookup) => self.apply_lookups(lookup, locate).await,
             Event::Keys => self.publish_missing_keys(),
-            Event::Time => self.on_timer(locate),
+            Event::SessionKeys => self.read_session_keys(locate).await,
+            Event::Time => {
+                self.on_timer(locate);
+                let now = Instant::now();
+                if self.session_keys.forget_expired(now) {
+                    self.set_session_keys();
+                    self.activate(now, None, locate).await;
+                }
+            }
         }
     }
 
@@ -268,6 +287,28 @@ impl Applier {
         self.names.record(&name, answer, Instant::now())
     }
 
+    async fn read_session_keys(&mut self, locate: Locate<'_>) {
+        let now = Instant::now();
+        let rules = self.compiler.model().routes.values();
+        let lifetime = rules.map(|route| route.rule.token_lifetime()).max();
+        let lifetime = lifetime.unwrap_or_default();
+        if self.session_keys.read_again(lifetime, now) {
+            self.set_session_keys();
+            self.activate(now, None, locate).await;
+        }
+    }
+
+    fn set_session_keys(&mut self) {
+        let origin = if self.session_keys.are_of_files() {
+            KeyOrigin::Files
+        } else {
+            KeyOrigin::Random
+        };
+        if let Some(keys) = self.session_keys.keys() {
+            self.compiler.set_session_keys(origin, &keys);
+        }
+    }
+
     fn publish_missing_keys(&self) {
         self.in_force.set_missing_keys(self.keys.missing());
     }
@@ -291,6 +332,7 @@ impl Applier {
             self.keys.next_due(),
             self.binds.retry_at(),
             self.trims.due(),
+            self.session_keys.next_due(),
             sweep,
         ];
         times.into_iter().flatten().min()

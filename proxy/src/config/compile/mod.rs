@@ -26,6 +26,7 @@ mod rate_limit;
 mod rule;
 mod rule_counts;
 mod servers;
+mod session_keys;
 mod targets;
 mod tls;
 
@@ -52,6 +53,7 @@ use self::place::RulePlacer;
 use self::policy::Policies;
 use self::rate_limit::RateLimiters;
 use self::rule::LastSettings;
+use self::session_keys::{CurrentSessionKeys, has_only_session_keys};
 use self::targets::{ClusterUsers, TargetCluster, Targets};
 use self::tls::TlsCompiler;
 use super::dns::Resolved;
@@ -61,6 +63,7 @@ use crate::policy::jwt::FetchWaker;
 
 pub use self::jwt::RemoteKeys;
 pub use self::options::CompileOptions;
+pub use self::session_keys::KeyOrigin;
 
 /// Compiles successive configurations incrementally; unchanged parts are shared between snapshots.
 #[derive(Debug, Default)]
@@ -91,6 +94,7 @@ pub struct Compiler {
     settings: LastSettings,
     ejection: Last<model::Ejection>,
     tls: TlsCompiler,
+    session_keys: CurrentSessionKeys,
 }
 
 /// A cluster with its key and its origin in the model.
@@ -124,7 +128,15 @@ impl Compiler {
     pub fn take(&mut self, changes: &[Change]) {
         let mut stays_in_place = Vec::with_capacity(changes.len());
         for (key, new) in changes {
+            if let Some(new) = new {
+                self.session_keys.take(new);
+            }
             let old = self.model.resource(key.kind, &key.key);
+            if old.iter().chain(new).all(has_only_session_keys) {
+                self.model.apply([(key.clone(), new.clone())]);
+                stays_in_place.push(true);
+                continue;
+            }
             self.jwt.replace(old.as_ref(), new.as_ref());
             self.rules.replace(old.as_ref(), new.as_ref(), &self.model);
             let stays = dirty::stays_in_place(old.as_ref(), new.as_ref());
@@ -158,6 +170,7 @@ impl Compiler {
                 Some(Resource::Listener(listener)) if stays => self.dirty.listener(listener),
                 // Marked when its previous version was known.
                 Some(Resource::Route(_)) if stays => {}
+                Some(keys) if has_only_session_keys(keys) => {}
                 Some(new) => self.dirty.mark(new, &self.model, &self.index),
                 None => {}
             }
@@ -391,8 +404,14 @@ impl Compiler {
             credentials: Arc::clone(self.policies.credentials()),
             upstream_connections_per_shard: u32::try_from(self.connections).unwrap_or(u32::MAX),
             rate_limits: self.rate_limits.list(),
+            session_keys: self.session_keys.current(),
             held: HeldQueue::default(),
         }
+    }
+
+    /// Sets the session keys of the process.
+    pub fn set_session_keys(&mut self, origin: KeyOrigin, keys: &model::SessionKeys) {
+        self.session_keys.set_own(origin, keys);
     }
 
     /// A compiler whose key sets call `wake` when a shard misses a key.

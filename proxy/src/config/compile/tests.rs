@@ -6,6 +6,7 @@ mod l4;
 mod overrides;
 mod policies;
 mod sample;
+mod session_keys;
 mod shared;
 
 use std::num::NonZeroU32;
@@ -20,7 +21,7 @@ use self::sample::{
     attachment, backend, gateway, http_rule, listener, mirror, model, route, service, target,
     workload,
 };
-use super::{CompileOptions, Compiler};
+use super::{CompileOptions, Compiler, KeyOrigin};
 use crate::config::dns::Resolved;
 use crate::config::{Address, Bind, Cluster, Rule, Sessions, Snapshot};
 use crate::route::{RegexCache, RequestView};

@@ -22,6 +22,7 @@ use super::apply::Binder;
 use super::compile::CompileOptions;
 use super::dns::Resolver;
 use super::in_force::InForce;
+use super::session_keys::OwnSessionKeys;
 use worker::Worker;
 
 /// Options of local mode.
@@ -37,6 +38,8 @@ pub struct LocalConfig {
     pub reserved_ports: BTreeSet<u16>,
     /// How snapshots are compiled.
     pub compile: CompileOptions,
+    /// The session keys.
+    pub session_keys: OwnSessionKeys,
     /// Where the current configuration is published.
     pub in_force: InForce,
 }

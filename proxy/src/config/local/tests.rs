@@ -57,6 +57,7 @@ impl Local {
             port_offset: 8000,
             reserved_ports: BTreeSet::new(),
             compile: CompileOptions::new(std::num::NonZeroU32::MIN),
+            session_keys: crate::config::session_keys::OwnSessionKeys::read(&[]).expect("a key"),
             in_force: InForce::default(),
         };
         let server = names.clone();

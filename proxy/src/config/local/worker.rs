@@ -39,7 +39,13 @@ impl Worker {
                 config.port_offset,
                 config.reserved_ports,
             ),
-            applier: Applier::new(config.compile, config.in_force, published, binder, resolver),
+            applier: Applier::new(
+                (config.compile, config.session_keys),
+                config.in_force,
+                published,
+                binder,
+                resolver,
+            ),
             in_force,
         }
     }

@@ -33,6 +33,7 @@ use super::apply::Binder;
 use super::compile::CompileOptions;
 use super::dns::Resolver;
 use super::in_force::InForce;
+use super::session_keys::OwnSessionKeys;
 
 pub use self::state::{Connection, ControllerState, TypeState};
 
@@ -49,6 +50,8 @@ pub struct XdsConfig {
     pub cache: Option<PathBuf>,
     /// How snapshots are compiled.
     pub compile: CompileOptions,
+    /// The session keys until the controller gives some; those of files instead of the controller's.
+    pub session_keys: OwnSessionKeys,
     /// Where the current configuration is published.
     pub in_force: InForce,
     /// Where the state of the connection is published.

@@ -60,6 +60,7 @@ impl Worker {
             proxy,
             cache,
             compile,
+            session_keys,
             in_force,
             state,
         } = config;
@@ -73,7 +74,13 @@ impl Worker {
             refused: BTreeSet::new(),
             shortage: None,
             reported_down: BTreeSet::new(),
-            applier: Applier::new(compile, in_force.clone(), published, binder, resolver),
+            applier: Applier::new(
+                (compile, session_keys),
+                in_force.clone(),
+                published,
+                binder,
+                resolver,
+            ),
             keeper: cache.map(|folder| LastGoodWriter::new(LastGoodFile::new(folder, gateway))),
             in_force,
             state,

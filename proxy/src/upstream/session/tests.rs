@@ -1,16 +1,24 @@
 use std::time::Duration;
 
 use http::HeaderName;
-use ring::hmac;
-use xds::model::{CookiePath, Scheme, SessionLifetime, SessionPersistence, SessionToken};
+use xds::model::{
+    CookiePath, Scheme, SessionKey, SessionKeys, SessionLifetime, SessionPersistence, SessionToken,
+};
 
-use super::{PersistentSession, carried, cookies, write_token};
+use super::{KeyAge, Keyring, PersistentSession, carried, cookies, write_token};
 use crate::config::EndpointIdentity;
 
 const NOW: u32 = 1_800_000_000;
 
-fn key(secret: &[u8]) -> hmac::Key {
-    hmac::Key::new(hmac::HMAC_SHA256, secret)
+/// Keys of these bytes, the newest first, of which one signs.
+fn keyring(keys: &[u8], signing: usize) -> Keyring {
+    let keys = keys.iter().map(|byte| SessionKey::new(&[*byte; 32]));
+    let keys = keys.collect::<Result<_, _>>().expect("keys");
+    Keyring::new(&SessionKeys::new(keys, signing).expect("keys"))
+}
+
+fn keys() -> Keyring {
+    keyring(b"k", 0)
 }
 
 fn policy(absolute: Option<u64>, idle: Option<u64>) -> SessionPersistence {
@@ -32,41 +40,113 @@ fn session() -> PersistentSession {
     )
 }
 
+fn carrier() -> SessionToken {
+    policy(None, None).token
+}
+
 fn token(session: PersistentSession) -> Vec<u8> {
+    sealed_with(session, &keys())
+}
+
+fn sealed_with(session: PersistentSession, keys: &Keyring) -> Vec<u8> {
     let mut token = Vec::new();
-    session.seal(&key(b"k"), &mut token);
+    session.seal(&carrier(), keys, &mut token);
     token
+}
+
+fn opened(token: &[u8], keys: &Keyring) -> Option<PersistentSession> {
+    PersistentSession::open(token, &carrier(), keys)
 }
 
 #[test]
 fn a_session_token_round_trips() {
     let token = token(session());
-    assert_eq!(token.len(), 114);
-    assert_eq!(PersistentSession::open(&token, &key(b"k")), Some(session()));
+    assert_eq!(token.len(), 122);
+    assert_eq!(opened(&token, &keys()), Some(session()));
+}
+
+#[test]
+fn a_token_is_valid_for_its_cookie_or_header_alone() {
+    let named = |name: &str| SessionToken::Cookie {
+        name: name.to_owned(),
+        path: CookiePath::default(),
+        lifetime: SessionLifetime::Session,
+    };
+    let header = SessionToken::Header(HeaderName::from_static("gw"));
+    let open =
+        |carrier: &SessionToken| PersistentSession::open(&token(session()), carrier, &keys());
+    assert_eq!(open(&named("gw")), Some(session()));
+    for other in [named("gw2"), named("g"), header] {
+        assert_eq!(open(&other), None, "{other:?}");
+    }
+}
+
+#[test]
+fn tokens_hold_while_keys_are_replaced() {
+    let with = |key_age| {
+        Some(PersistentSession {
+            key_age,
+            ..session()
+        })
+    };
+    let old = sealed_with(session(), &keyring(b"a", 0));
+    // The next key is accepted, and does not sign yet.
+    let accepting = keyring(b"ba", 1);
+    assert_eq!(opened(&old, &accepting), with(KeyAge::Current));
+    assert_eq!(sealed_with(session(), &accepting), old);
+    // It signs, and a replica that does not know that accepts its tokens.
+    let signing = keyring(b"ba", 0);
+    let new = sealed_with(session(), &signing);
+    assert_ne!(new, old);
+    assert_eq!(opened(&new, &accepting), with(KeyAge::Current));
+    assert_eq!(opened(&new, &signing), with(KeyAge::Current));
+    assert_eq!(opened(&old, &signing), with(KeyAge::Replaced));
+    // The old one is forgotten.
+    assert_eq!(opened(&old, &keyring(b"b", 0)), None);
+}
+
+#[test]
+fn a_token_of_a_replaced_key_is_issued_again_for_the_same_session() {
+    let old = opened(
+        &sealed_with(session(), &keyring(b"a", 0)),
+        &keyring(b"ba", 0),
+    );
+    let old = old.expect("it is accepted");
+    let renewed = old
+        .renewed(&policy(Some(60), None), NOW + 5)
+        .expect("a new token");
+    assert_eq!((renewed.endpoint, renewed.began), (old.endpoint, old.began));
+    assert_eq!(renewed.key_age, KeyAge::Current);
+    assert_eq!(renewed.renewed(&policy(Some(60), None), NOW + 6), None);
+}
+
+#[test]
+fn without_a_key_no_token_is_given_or_accepted() {
+    let none = Keyring::default();
+    assert_eq!(sealed_with(session(), &none), b"");
+    assert_eq!(opened(&token(session()), &none), None);
+}
+
+#[test]
+fn few_cookies_of_one_name_are_verified() {
+    let policy = policy(None, None);
+    let valid = [b"gw=", &*token(session())].concat();
+    let after = |count: usize| [b"gw=junk; ".repeat(count), valid.clone()].concat();
+    assert_eq!(carried(&after(7), &policy, &keys(), NOW), Some(session()));
+    assert_eq!(carried(&after(8), &policy, &keys(), NOW), None);
 }
 
 #[test]
 fn a_changed_token_or_one_of_another_key_is_invalid() {
     let token = token(session());
-    assert_eq!(PersistentSession::open(&token, &key(b"other")), None);
+    assert_eq!(opened(&token, &keyring(b"o", 0)), None);
     for at in 0..token.len() {
         let mut forged = token.clone();
         forged[at] = if forged[at] == b'0' { b'1' } else { b'0' };
-        assert_eq!(
-            PersistentSession::open(&forged, &key(b"k")),
-            None,
-            "digit {at}"
-        );
-        assert_eq!(
-            PersistentSession::open(&token[..at], &key(b"k")),
-            None,
-            "cut at {at}"
-        );
+        assert_eq!(opened(&forged, &keys()), None, "digit {at}");
+        assert_eq!(opened(&token[..at], &keys()), None, "cut at {at}");
     }
-    assert_eq!(
-        PersistentSession::open(&token.to_ascii_uppercase(), &key(b"k")),
-        None
-    );
+    assert_eq!(opened(&token.to_ascii_uppercase(), &keys()), None);
 }
 
 #[test]
@@ -153,8 +233,8 @@ fn a_valid_session_is_found_among_expired_and_foreign_cookies() {
         &*token(session()),
     ]
     .concat();
-    assert_eq!(carried(&field, &policy, &key(b"k"), NOW), Some(session()));
-    assert_eq!(carried(&field, &policy, &key(b"k"), NOW + 11), None);
+    assert_eq!(carried(&field, &policy, &keys(), NOW), Some(session()));
+    assert_eq!(carried(&field, &policy, &keys(), NOW + 11), None);
 }
 
 #[test]
@@ -164,16 +244,9 @@ fn a_header_carries_the_bare_token() {
         ..policy(None, None)
     };
     let mut value = Vec::new();
-    write_token(
-        &session(),
-        &policy,
-        Scheme::Https,
-        &key(b"k"),
-        NOW,
-        &mut value,
-    );
-    assert_eq!(value, token(session()));
-    assert_eq!(carried(&value, &policy, &key(b"k"), NOW), Some(session()));
+    write_token(&session(), &policy, Scheme::Https, &keys(), NOW, &mut value);
+    assert_eq!(value.len(), token(session()).len());
+    assert_eq!(carried(&value, &policy, &keys(), NOW), Some(session()));
 }
 
 #[test]
@@ -181,7 +254,7 @@ fn cookie_attributes_follow_policy_and_scheme() {
     let sealed = String::from_utf8(token(session())).expect("hex");
     let cookie = |policy: &SessionPersistence, scheme, now| {
         let mut out = Vec::new();
-        write_token(&session(), policy, scheme, &key(b"k"), now, &mut out);
+        write_token(&session(), policy, scheme, &keys(), now, &mut out);
         String::from_utf8(out).expect("ASCII")
     };
     assert_eq!(
