@@ -31,6 +31,7 @@ pub mod metrics;
 pub mod outputs;
 pub mod queue;
 pub mod selectors;
+pub mod session_keys;
 mod shared_values;
 pub mod status;
 pub mod stopping;

@@ -19,6 +19,7 @@ use controller::leadership::{Election, Leadership};
 use controller::metrics::Metrics;
 use controller::outputs::Outputs;
 use controller::queue::QueueMeasures;
+use controller::session_keys::SessionKeyKeeper;
 use controller::status::{Events, StatusMetrics, StatusWriter};
 use controller::stopping::Stopping;
 use controller::translation::Translation;
@@ -215,8 +216,12 @@ fn start_readers(
     let client = client(config, Retries::Never)?;
     let watches = Supervisor::start(&client, selectors, &sender, readiness, metrics);
     spawn_until_stopped(context, tasks, watches.run());
-    // Translating before the assigned addresses are known would remove every Gateway's address.
-    let known = context.outputs.addresses_known.subscribe();
+    // Translating before the assigned addresses are known would remove every Gateway's address, and before the
+    // session keys are, every proxy's.
+    let known = [
+        context.outputs.addresses_known.subscribe(),
+        context.outputs.session_keys_known.subscribe(),
+    ];
     let translation = translation.start(known, changes);
     let translation = translation.context("cannot start the thread of translation")?;
     spawn_until_stopped(context, tasks, translation);
@@ -248,9 +253,12 @@ fn start_writers(
     );
     let (leadership, stopping) = (writing, &context.stopping);
     tasks.spawn(writer.run(leadership.clone(), stopping.clone()));
+    let outputs = Arc::clone(&context.outputs);
+    let keeper = SessionKeyKeeper::new(client.clone(), &args.namespace, outputs, &context.metrics);
     let (outputs, settings) = (Arc::clone(&context.outputs), Settings::of(args));
     let deployer = Deployer::new(client, outputs, settings, &measures);
     tasks.spawn(deployer.run(leadership.clone(), stopping.clone()));
+    spawn_until_stopped(context, tasks, keeper.run(leadership.clone()));
     Ok(())
 }
 

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use translate::diagnosis::Diagnosis;
 use translate::status::Status;
 use translate::{AssignedAddresses, Infrastructure, ObjectRef};
-use xds::delta::Fact;
-use xds::model::{ObjectName, ResourceKey};
+use xds::delta::{Fact, Version};
+use xds::model::{ObjectName, ResourceKey, SessionKeys};
 pub use xds_grpc::server::{Published, SeenSymptom};
 
 use crate::accounts::Accounts;
@@ -18,6 +18,7 @@ use crate::deploy::ports::Port;
 use crate::gateway_class::Claims;
 use crate::isolation::Isolated;
 use crate::listener_binds::ListenerBinds;
+use crate::session_keys::SessionKeyProblem;
 use crate::status::Deployment;
 use crate::watch::ClassParameters;
 
@@ -66,6 +67,12 @@ pub struct Outputs {
     /// Every Gateway that exists and is not being deleted, of any class: from the watches to the
     /// deployer.
     pub gateways: ChangeTracker<ObjectName, ExistingGateway>,
+    /// The session keys of each Gateway: from the task that keeps them to translation.
+    pub session_keys: ChangeTracker<ObjectName, SessionKeys>,
+    /// Whether the session keys in the cluster have been read, or cannot be. Until then, proxies must not lose theirs.
+    pub session_keys_known: watch::Sender<bool>,
+    /// What is wrong with the session keys of a Gateway: from the task that keeps them to the status writer.
+    pub session_key_problems: ChangeTracker<ObjectName, SessionKeyProblem>,
     /// The ports of the proxies of each Gateway: from translation to the deployer.
     pub ports: ChangeTracker<ObjectName, BTreeSet<Port>>,
     /// Whether the deployer knows the addresses of all Gateways. Until then, a missing address does
@@ -123,6 +130,8 @@ pub struct Acknowledgements {
     /// For each listener of the Gateway in its current version, by key: how many proxies have
     /// applied it.
     pub listeners: BTreeMap<ResourceKey, usize>,
+    /// The version of the session keys that is published here, and how many proxies have applied it.
+    pub session_keys: Option<(Version, usize)>,
     /// Resources rejected by a proxy in their current version, with the reason.
     pub refused: BTreeMap<ResourceKey, String>,
     /// What only proxies see of resources of the Gateway, such as keys that cannot be fetched.

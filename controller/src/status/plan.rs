@@ -20,6 +20,7 @@ use super::merge::{Author, Comparison, DesiredStatus, Entries, compare};
 use super::programmed::{self, AckCount, Deployment, ProgrammedInputs};
 use super::symptoms::{self, SymptomInputs};
 use crate::outputs::Observed;
+use crate::session_keys::SessionKeyProblem;
 
 /// The inputs of an object's status.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub struct StatusInputs<'a> {
     pub listeners: BTreeMap<String, AckCount>,
     /// Why a proxy rejects the resources of the object, by Gateway.
     pub refused: &'a BTreeMap<ObjectName, String>,
+    /// What is wrong with the session keys of the Gateway that it is.
+    pub session_keys: Option<SessionKeyProblem>,
     /// What only proxies see of the object.
     pub symptoms: SymptomInputs<'a>,
     /// The Gateways of ListenerSets that the status names.
@@ -104,6 +107,9 @@ fn desired(
     degrade(&mut status, inputs.diagnoses.as_deref().unwrap_or_default());
     if !inputs.refused.is_empty() {
         deny_refused(&mut status, &object.name.namespace, inputs);
+    }
+    if let Some(problem) = &inputs.session_keys {
+        problem.report(&mut status);
     }
     symptoms::report(
         &mut status,

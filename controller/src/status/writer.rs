@@ -143,6 +143,7 @@ impl StatusWriter {
                     self.warn(objects.collect::<Vec<_>>().iter());
                     self.push_gateways(&gateways);
                 }
+                gateways = outputs.session_key_problems.changed() => self.push_gateways(&gateways),
                 gateways = outputs.service_ports.changed() => self.push_gateways(&gateways),
                 Some((object, result)) = self.in_flight.next() => self.done(&object, result),
                 () = until(absent_at) => {
@@ -329,6 +330,8 @@ impl StatusWriter {
             }
             _ => BTreeMap::new(),
         };
+        let session_keys = (object.kind == ObjectKind::Gateway)
+            .then(|| self.outputs.session_key_problems.get(&object.name));
         let inputs = StatusInputs {
             observed: &observed,
             translated: translated.as_deref(),
@@ -336,6 +339,7 @@ impl StatusWriter {
             are_proxies_gone,
             listeners,
             refused,
+            session_keys: session_keys.flatten(),
             symptoms,
             gateways_of_sets,
             diagnoses: self.outputs.diagnoses.get(object),
@@ -447,6 +451,7 @@ fn discard_changes(outputs: &Outputs) {
     outputs.observed.discard_changes();
     outputs.acknowledgements.discard_changes();
     outputs.deployments.discard_changes();
+    outputs.session_key_problems.discard_changes();
     outputs.service_ports.discard_changes();
 }
 

@@ -206,7 +206,8 @@ impl State {
             }
             (&Method::PATCH, Some(present)) => self.patch(path, present, body),
             (&Method::DELETE, Some(present)) => self.delete_checked(path, &present, body),
-            (&Method::POST, _) => (201, parse(body)),
+            (&Method::POST, _) => self.create(path, parse(body)),
+            (&Method::PUT, Some(present)) => self.replace(path, &present, parse(body)),
             _ => refusal(404, "not found", 0),
         }
     }
@@ -219,6 +220,27 @@ impl State {
             .collect();
         let version = self.version.to_string();
         json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": version}, "items": items})
+    }
+
+    /// Only objects with a name are kept: Events have none that matters.
+    fn create(&mut self, collection: &ApiPath, object: Value) -> (u16, Value) {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let path = ApiPath {
+            name: name.to_owned(),
+            ..collection.clone()
+        };
+        if self.objects.contains_key(&path) {
+            return refusal(409, "it exists", 0);
+        }
+        (201, self.store(&path, object))
+    }
+
+    fn replace(&mut self, path: &ApiPath, present: &Value, object: Value) -> (u16, Value) {
+        let version = &object["metadata"]["resourceVersion"];
+        if *version != present["metadata"]["resourceVersion"] {
+            return refusal(409, "the object has been modified", 0);
+        }
+        (200, self.store(&path.object(), object))
     }
 
     fn patch(&mut self, path: &ApiPath, mut present: Value, body: &[u8]) -> (u16, Value) {

@@ -121,6 +121,7 @@ impl Translation {
                     if count == 0 { return }
                 }
                 gateways = self.outputs.addresses.changed() => self.push_addresses(gateways, &mut batch),
+                gateways = self.outputs.session_keys.changed() => self.push_session_keys(gateways, &mut batch),
                 () = sleep_until(self.wake_at.unwrap_or(far)) => {}
                 () = sleep_until(self.examination.due().unwrap_or(far)) => {}
                 () = ready(()), if !pending.is_empty() => {}
@@ -143,6 +144,8 @@ impl Translation {
             }
             let gateways = self.outputs.addresses.take_changed();
             self.push_addresses(gateways, &mut batch);
+            let gateways = self.outputs.session_keys.take_changed();
+            self.push_session_keys(gateways, &mut batch);
             self.intake.begin_batch();
             let took = self.translate(std::mem::take(&mut batch), waited);
             if is_serving {
@@ -158,6 +161,13 @@ impl Translation {
         for gateway in gateways {
             let addresses = self.outputs.addresses.get(&gateway).unwrap_or_default();
             batch.push(Event::AssignedAddresses(gateway, addresses));
+        }
+    }
+
+    fn push_session_keys(&self, gateways: impl IntoIterator<Item = ObjectName>, batch: &mut Batch) {
+        for gateway in gateways {
+            let keys = self.outputs.session_keys.get(&gateway);
+            batch.push(Event::SessionKeys(gateway, keys));
         }
     }
 

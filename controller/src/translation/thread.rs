@@ -16,7 +16,7 @@ use super::Translation;
 use crate::watch::Change;
 
 impl Translation {
-    /// Starts it on its own thread, where it waits until `is_ready`. Drop the future to stop it; it ends
+    /// Starts it on its own thread, where it waits until all of `are_ready`. Drop the future to stop it; it ends
     /// with the translation, and panics if that does.
     ///
     /// # Errors
@@ -24,12 +24,14 @@ impl Translation {
     /// The thread cannot be started.
     pub fn start(
         self,
-        mut is_ready: watch::Receiver<bool>,
+        are_ready: [watch::Receiver<bool>; 2],
         changes: mpsc::Receiver<Change>,
     ) -> io::Result<impl Future<Output = ()> + Send + 'static> {
         start(async move {
-            // Without a sender, nothing is going to change.
-            let _ = is_ready.wait_for(|is_ready| *is_ready).await;
+            for mut part in are_ready {
+                // Without a sender, nothing is going to change.
+                let _ = part.wait_for(|is_ready| *is_ready).await;
+            }
             self.run(changes).await;
         })
     }
@@ -133,6 +135,7 @@ mod tests {
         let translation = Translation::new(Options::cluster(), &kinds, outputs, &metrics, clock);
         let (sender, changes) = mpsc::channel(1);
         let (_ready, is_ready) = watch::channel(true);
+        let is_ready = [is_ready.clone(), is_ready];
         let translation = translation.start(is_ready, changes).expect("a thread");
         let change = Change {
             kind,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::time::sleep;
+use translate::session_keys;
 use xds::model::{Kind, ObjectName};
 use xds_grpc::server::{Event, Observer, Proxy, Server};
 
@@ -67,7 +68,9 @@ impl Reporter {
             }
             let begun = Instant::now();
             for gateway in std::mem::take(&mut *self.changed()) {
-                let ack_summary = server.ack_summary(&gateway, Kind::Listener);
+                let mut ack_summary = server.ack_summary(&gateway, Kind::Listener);
+                let keys = session_keys::resource_key(&gateway);
+                ack_summary.session_keys = server.applied_by(&gateway, &keys);
                 self.replicas.set(&gateway, GatewayReport::of(&ack_summary));
                 let others = self.replicas.of_others(&gateway);
                 let current = |key: &_| outputs.published.views().version(&gateway, key);

@@ -23,6 +23,10 @@ pub(super) struct GatewayReport {
     listeners: BTreeMap<String, (String, usize)>,
     /// Rejected resources, with reasons.
     refused: Vec<RejectedResource>,
+    /// The version of the session keys, and the number of proxies that have applied it; absent in a report of an
+    /// earlier release, so that its proxies count as those without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session_keys: Option<(String, usize)>,
     /// What proxies see; absent in a report of an earlier release.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     symptoms: Vec<ReportedSymptom>,
@@ -64,10 +68,12 @@ impl Report {
         for (gateway, known) in &self.0 {
             let head = GatewayReport {
                 connected: known.connected,
+                session_keys: known.session_keys.clone(),
                 ..GatewayReport::default()
             };
             parts.put(gateway, size(&head), |part| {
                 part.connected = known.connected;
+                part.session_keys.clone_from(&known.session_keys);
             });
             for (key, value) in &known.listeners {
                 parts.put(gateway, size(&(key, value)), |part| {
@@ -140,6 +146,9 @@ impl GatewayReport {
             connected: ack_summary.connected,
             listeners: listeners.collect(),
             refused: refused.collect(),
+            session_keys: ack_summary
+                .session_keys
+                .map(|(version, count)| (version.to_string(), count)),
             symptoms: symptoms.map(ReportedSymptom::of).collect(),
         })
     }
@@ -210,6 +219,7 @@ pub(super) fn merged<'a>(
         accepted,
         refused,
         symptoms,
+        session_keys,
     } = own;
     let mut all = Acknowledgements {
         connected,
@@ -218,10 +228,17 @@ pub(super) fn merged<'a>(
             .into_iter()
             .map(|(key, (_, why))| (key, why))
             .collect(),
+        session_keys,
         symptoms,
     };
     for other in others {
         all.connected += other.connected;
+        if let (Some((own, count)), Some((version, others))) =
+            (&mut all.session_keys, &other.session_keys)
+            && own.to_string() == *version
+        {
+            *count += others;
+        }
         for (key, (version, count)) in &other.listeners {
             let key = ResourceKey {
                 kind: Kind::Listener,
@@ -288,6 +305,7 @@ mod tests {
                 (Version::of(version), "é".repeat(LONGEST_REASON)),
             )]),
             symptoms: BTreeMap::from([((key("a"), Fact::KeysNotFetched), seen(2, 1_000))]),
+            session_keys: None,
         }
     }
 
@@ -355,6 +373,24 @@ mod tests {
     }
 
     #[test]
+    fn proxies_of_all_replicas_with_the_session_keys_of_this_one_are_added_up() {
+        let with_keys = |version: &[u8], count| AckSummary {
+            session_keys: Some((Version::of(version), count)),
+            ..ack_summary(b"new", 1)
+        };
+        let counted = |other: &AckSummary| {
+            let other = GatewayReport::of(other).expect("they are connected");
+            let known = merged(with_keys(b"keys", 1), [&other].into_iter(), |_| None);
+            known.expect("they are connected").session_keys
+        };
+        let keys = Version::of(b"keys");
+        assert_eq!(counted(&with_keys(b"keys", 2)), Some((keys, 3)));
+        // A replica that has not heard of the change, and one of the release before.
+        assert_eq!(counted(&with_keys(b"older", 2)), Some((keys, 1)));
+        assert_eq!(counted(&ack_summary(b"new", 2)), Some((keys, 1)));
+    }
+
+    #[test]
     fn a_report_of_the_release_before_tells_no_symptoms() {
         let text = r#"{"a/b": {"connected": 1, "listeners": {}, "refused": []}}"#;
         let report: Report = serde_json::from_str(text).expect("JSON");
@@ -395,6 +431,7 @@ mod tests {
             connected: 2,
             listeners: (0..listeners).map(listener).collect(),
             refused: Vec::new(),
+            session_keys: Some(("v".repeat(11), 2)),
             symptoms: Vec::new(),
         };
         let named = [("a/large", 60_000), ("b/none", 0), ("c/small", 3)];
@@ -411,6 +448,7 @@ mod tests {
             for (name, known) in &part.0 {
                 let all = found.entry(name.clone()).or_default();
                 all.connected += known.connected;
+                all.session_keys = all.session_keys.take().or(known.session_keys.clone());
                 all.listeners.extend(known.listeners.clone());
             }
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use jiff::Timestamp;
-use xds::model::ObjectName;
+use xds::model::{ObjectName, SessionKeys};
 
 use crate::budgets::Limits;
 use crate::gateway::api::GatewayAddress;
@@ -43,6 +43,8 @@ pub enum Environment {
         domain: String,
         /// Addresses assigned to each Gateway so far.
         assigned: BTreeMap<ObjectName, AssignedAddresses>,
+        /// The session keys of Gateways.
+        session_keys: BTreeMap<ObjectName, SessionKeys>,
         /// Names of the `GatewayParameters` that exist.
         parameters: BTreeSet<ObjectName>,
         /// Limits that `GatewayParameters` set, where they set any.
@@ -146,6 +148,7 @@ impl Options {
             environment: Environment::Cluster {
                 domain: domain.to_owned(),
                 assigned: BTreeMap::new(),
+                session_keys: BTreeMap::new(),
                 parameters: BTreeSet::new(),
                 limits: BTreeMap::new(),
                 last_limits: BTreeMap::new(),

@@ -9,9 +9,9 @@ use translate::files::{Source, admit};
 use translate::status::{ConditionStatus, ConditionType, Status};
 use translate::{
     AssignedAddresses, CLUSTER_DOMAIN, Delta, Environment, Event, Object, ObjectRef, Options,
-    Translator, api,
+    Translator, api, session_keys,
 };
-use xds::model::{Kind, Model, ObjectName};
+use xds::model::{Kind, Model, ObjectName, Resource, SessionKey, SessionKeys};
 
 fn objects(text: &str) -> Vec<Object> {
     let admitted = admit(&[Source::new("case.yaml", text)]);
@@ -74,6 +74,7 @@ fn in_a_cluster(text: &str) -> (Translator, Delta) {
             parameters: BTreeSet::new(),
             limits: BTreeMap::new(),
             last_limits: BTreeMap::new(),
+            session_keys: BTreeMap::new(),
             class_parameters: BTreeMap::new(),
             has_trust_bundles: true,
         },
@@ -499,6 +500,48 @@ fn a_wrong_reference_to_parameters_keeps_the_addresses() {
         assert_eq!(status.conditions[0].status, ConditionStatus::False);
         assert_eq!(status.addresses, assigned.default, "{group} {kind} {name}");
     }
+}
+
+/// They are a resource of their own, so that a new key changes nothing else.
+#[test]
+fn the_session_keys_of_a_gateway_go_to_its_proxies_alone() {
+    let key = |byte| SessionKey::new(&[byte; 32]).expect("a key");
+    let keys = |bytes: &[u8]| {
+        let keys = bytes.iter().map(|byte| key(*byte)).collect();
+        SessionKeys::new(keys, 0).expect("keys")
+    };
+    let gateway = ObjectName::new("default", "gw");
+    let mut translator = Translator::new(Options::cluster());
+    let mut batch = upserts(GATEWAY);
+    batch.push(Event::SessionKeys(gateway.clone(), Some(keys(&[1]))));
+    let unknown = ObjectName::new("default", "other");
+    batch.push(Event::SessionKeys(unknown, Some(keys(&[2]))));
+    batch.push(Event::Start);
+    let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+    let sent = |delta: &Delta| {
+        let policies = delta
+            .resources
+            .iter()
+            .filter(|(key, _)| key.kind == Kind::Policy);
+        policies.cloned().collect::<Vec<_>>()
+    };
+    let expected = |bytes: &[u8]| {
+        let policy = Resource::from(session_keys::policy(&gateway, &keys(bytes)));
+        vec![(session_keys::resource_key(&gateway), Some(policy))]
+    };
+    assert_eq!(sent(&delta), expected(&[1]));
+    let change = Event::SessionKeys(gateway.clone(), Some(keys(&[3, 1])));
+    let delta = translator.apply(vec![change.clone()], Timestamp::UNIX_EPOCH);
+    assert_eq!(delta.resources, expected(&[3, 1]));
+    assert!(delta.statuses.is_empty());
+    let delta = translator.apply(vec![change], Timestamp::UNIX_EPOCH);
+    assert!(delta.is_empty(), "nothing has changed");
+    let removed = Event::SessionKeys(gateway.clone(), None);
+    let delta = translator.apply(vec![removed], Timestamp::UNIX_EPOCH);
+    assert_eq!(
+        delta.resources,
+        [(session_keys::resource_key(&gateway), None)]
+    );
 }
 
 const GATEWAY: &str = "

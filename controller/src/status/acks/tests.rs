@@ -27,6 +27,7 @@ fn acknowledgements() -> Acknowledgements {
     Acknowledgements {
         connected: 2,
         listeners: listeners.map(|it| (listener(it), 1)).into(),
+        session_keys: None,
         refused: BTreeMap::from([(listener("ListenerSet/a/one/tls"), "no".to_owned())]),
         symptoms: BTreeMap::new(),
     }

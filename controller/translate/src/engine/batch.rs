@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use xds::model::ObjectName;
+use xds::model::{ObjectName, SessionKeys};
 
 use crate::objects::object_ref::ObjectRef;
 use crate::objects::store::Object;
@@ -20,6 +20,8 @@ pub enum Event {
     MachineAddresses(BTreeSet<IpAddr>),
     /// All addresses that the cluster assigned to a Gateway.
     AssignedAddresses(ObjectName, AssignedAddresses),
+    /// The session keys of a Gateway, if there are any.
+    SessionKeys(ObjectName, Option<SessionKeys>),
     /// Whether `GatewayParameters` of this name exist.
     Parameters(ObjectName, bool),
     /// The limits that `GatewayParameters` of this name set; without any by default.

@@ -27,6 +27,10 @@ pub(crate) fn change(options: &mut Options, event: Event) -> Option<Fact> {
             }
             Some(Fact::AssignedAddresses(gateway))
         }
+        (Event::SessionKeys(gateway, new), Environment::Cluster { session_keys, .. }) => {
+            let is_changed = replace(session_keys, gateway.clone(), new.as_ref());
+            is_changed.then_some(Fact::SessionKeys(gateway))
+        }
         (Event::Parameters(name, exists), Environment::Cluster { parameters, .. }) => {
             let is_changed = include(parameters, name.clone(), exists);
             is_changed.then_some(Fact::Exists(ObjectRef::new(

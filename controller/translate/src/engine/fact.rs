@@ -60,6 +60,8 @@ facts! {
     MachineAddresses();
     /// The addresses assigned to a Gateway.
     AssignedAddresses(ObjectName);
+    /// The session keys of a Gateway.
+    SessionKeys(ObjectName);
     /// Whether ClusterTrustBundles are served.
     TrustBundles();
     /// A `Backend`, lowered to the model.

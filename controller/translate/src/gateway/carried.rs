@@ -1,4 +1,4 @@
-//! The resources that a Gateway carries: binds, listeners, and its client certificate.
+//! The resources that a Gateway carries: binds, listeners, its client certificate, and its session keys.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use super::api::Gateway;
 use super::listener::{Listener, ListenerWithConflicts};
 use super::properties::GatewayProperties;
 use super::protocol::Family;
+use super::session_keys;
 use super::socket as sockets;
 use crate::backend::upstream::Destination;
 use crate::budgets::closed_hosts::{Place, wider};
@@ -84,6 +85,10 @@ impl Unit for CarriedUnit {
         {
             resources.push(client_certificate(&self.0, certificate).into());
         }
+        let keys = reader
+            .session_keys(&self.0)
+            .filter(|_| carried.is_carried());
+        resources.extend(keys.map(|keys| session_keys::policy(&self.0, keys).into()));
         let gateways: Gateways = [self.0.clone()].into();
         let resources = resources.into_iter();
         let resources = resources.map(|resource| (resource, Arc::clone(&gateways)));

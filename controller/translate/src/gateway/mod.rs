@@ -28,6 +28,7 @@ pub(crate) mod properties;
 pub(crate) mod properties_unit;
 pub(crate) mod protocol;
 pub(crate) mod release;
+pub mod session_keys;
 pub(crate) mod set_certificates;
 pub(crate) mod socket;
 pub(crate) mod socket_unit;

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use xds::model::{Backend, BackendTls, Certificate, ObjectName, SessionPersistence};
+use xds::model::{Backend, BackendTls, Certificate, ObjectName, SessionKeys, SessionPersistence};
 
 use super::api::{Labels, Namespace, Secret};
 use super::grants::{ReferenceDirection, Referent};
@@ -182,6 +182,15 @@ impl<'a> Reader<'a> {
             Environment::Machine { .. } => None,
         };
         found.unwrap_or(&NO_ADDRESSES)
+    }
+
+    /// The session keys of a Gateway of a cluster. On a machine they are not a matter of objects.
+    pub(crate) fn session_keys(&self, gateway: &ObjectName) -> Option<&'a SessionKeys> {
+        self.depend_on(Fact::SessionKeys(gateway.clone()));
+        match &self.objects.options.environment {
+            Environment::Cluster { session_keys, .. } => session_keys.get(gateway),
+            Environment::Machine { .. } => None,
+        }
     }
 
     /// Whether there are `GatewayParameters` of this name; a machine needs none.

@@ -93,6 +93,12 @@ pub enum Reason {
     RouteRulesOverlap,
     /// Not in Gateway API: the route exceeds a budget.
     RouteTooLarge,
+    /// Not in Gateway API: the session keys of a Gateway cannot be read or written.
+    SessionKeysUnavailable,
+    /// Not in Gateway API: a Secret with session keys has none that can be used.
+    SessionKeysInvalid,
+    /// Not in Gateway API: a new session key waits for proxies.
+    SessionKeysPending,
     SupportedVersion,
     TargetNotFound,
     /// Not in Gateway API: a Gateway has as many listeners or ports as its limit.

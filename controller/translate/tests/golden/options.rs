@@ -80,6 +80,7 @@ fn cluster() -> Environment {
         parameters: BTreeSet::new(),
         limits: BTreeMap::new(),
         last_limits: BTreeMap::new(),
+        session_keys: BTreeMap::new(),
         class_parameters: BTreeMap::new(),
         has_trust_bundles: true,
     }

@@ -32,7 +32,7 @@ use crate::home::Home;
 use crate::process::print_line;
 use control_plane::{
     access, bad_input, crowds, error_pages, external_auth, features, hostile, idp, inference,
-    kinds, life, live_traffic, long, permissions, precedence, tenancy, x_backends,
+    kinds, life, live_traffic, long, permissions, precedence, sessions, tenancy, x_backends,
 };
 use runner::{Runner, TestCluster};
 use scope::{Images, Scope};
@@ -144,6 +144,7 @@ const TESTS: &[Test] = tests! {
     Controller live_traffic::proxies_are_scaled_up_and_down,
     Controller live_traffic::a_node_is_drained,
     Controller live_traffic::the_network_between_nodes_is_cut,
+    Controller sessions::a_new_key_and_new_proxies_move_no_session,
     Controller permissions::every_permission_is_used_and_none_is_missing,
     Controller tenancy::proxies_cannot_read_resources_of_another_gateway,
     Controller tenancy::the_impact_of_hostile_proxies_is_bounded,

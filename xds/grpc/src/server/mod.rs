@@ -122,6 +122,23 @@ impl Server {
         summary
     }
 
+    /// The current version of a resource of a Gateway, and how many of the connected proxies have applied it; `None`
+    /// if there is no such resource.
+    #[must_use]
+    pub fn applied_by(&self, gateway: &ObjectName, key: &ResourceKey) -> Option<(Version, usize)> {
+        let version = self.published.views().version(gateway, key)?;
+        let streams = locked(&self.registry).latest(gateway);
+        let has_applied = |session: &Mutex<ProxySession>| {
+            let session = locked(session);
+            let views = self.published.views();
+            // A newer version may have been published since: the next call reports it.
+            let is_current = views.version(gateway, key) == Some(version);
+            is_current && session.acknowledged(&views, key) == Acknowledged::Yes
+        };
+        let applied = streams.iter().filter(|(_, it)| has_applied(it));
+        Some((version, applied.count()))
+    }
+
     /// The time of the clock at a moment: the same whenever it is asked.
     fn time(&self, at: Instant) -> SystemTime {
         let (begun, time) = self.started;

@@ -80,6 +80,9 @@ pub struct AckSummary {
     pub refused: BTreeMap<ResourceKey, (Version, String)>,
     /// What proxies see of resources of the Gateway.
     pub symptoms: BTreeMap<(ResourceKey, Fact), SeenSymptom>,
+    /// The version of the session keys, and how many proxies have applied it, for a caller that adds it
+    /// ([`Server::applied_by`](super::Server::applied_by)).
+    pub session_keys: Option<(Version, usize)>,
 }
 
 /// What proxies see of a resource.

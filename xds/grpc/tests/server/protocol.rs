@@ -157,6 +157,9 @@ async fn a_rejected_resource_is_reported_and_resent_only_when_it_changes() {
     let current = controller.published.views().version(&web(), &key("x"));
     assert_eq!((Some(*version), &**why), (current, "no such port"));
     assert_eq!(ack_summary.refused.len(), 1);
+    let applied_by = |name| controller.server.applied_by(&web(), &key(name));
+    assert_eq!(applied_by("x").map(|(_, count)| count), Some(0));
+    assert_eq!(applied_by("unknown"), None);
     controller.publish(&[("x", Some(2))]);
     assert_eq!(proxy.names().await, ["x"]);
     controller.publish(&[("z", Some(1))]);
@@ -164,6 +167,8 @@ async fn a_rejected_resource_is_reported_and_resent_only_when_it_changes() {
     let ack_summary = controller.server.ack_summary(&web(), Kind::Service);
     assert!(ack_summary.refused.is_empty());
     assert_eq!((controller.accepted("x"), controller.accepted("y")), (1, 1));
+    let current = controller.published.views().version(&web(), &key("x"));
+    assert_eq!(applied_by("x"), current.map(|version| (version, 1)));
 }
 
 fn refusal(name: &str, text: &str) -> Status {

@@ -4,7 +4,8 @@
 //! `site` is what most tests begin with, a Gateway that serves; `proxy` is one that a test plays.
 //! The tests are grouped by subject: `life` and `kinds` (what becomes of each kind of object that
 //! changes or goes), `features`, `external_auth`, `error_pages` and `x_backends` (what users use and no
-//! conformance suite tests), `live_traffic` (what clients notice of failures and changes),
+//! conformance suite tests), `live_traffic` (what clients notice of failures and changes), `sessions`
+//! (what they notice of new keys),
 //! `access` (who may come in), `precedence` (what tenants cannot lift of it), `tenancy` (proxies with a false identity), `hostile` (a tenant that does its worst), `permissions` (of the
 //! controller), `bad_input`, `crowds` (a thousand mistakes), `idp` (users of an identity provider); `long` are those that take minutes.
 
@@ -26,6 +27,7 @@ pub(super) mod permissions;
 pub(super) mod precedence;
 mod proxy;
 mod random;
+pub(super) mod sessions;
 pub(super) mod tenancy;
 pub(super) mod x_backends;
 

@@ -40,8 +40,8 @@ const DEFINITION: &str = "xbackendtrafficpolicies.gateway.networking.x-k8s.io";
 const GET_DEFINITION: &str = "get apiextensions.k8s.io/customresourcedefinitions";
 
 /// Permissions in the controller's namespace that the test does not depend on. A replica deletes its report to
-/// the leader, which it may not have in this test.
-const UNUSED_OF_NAMESPACE: [&str; 1] = ["delete /configmaps"];
+/// the leader, which it may not have in this test, and the session keys of a Gateway ten minutes after it.
+const UNUSED_OF_NAMESPACE: [&str; 2] = ["delete /configmaps", "delete /secrets"];
 
 /// Permissions as `VERB GROUP/RESOURCE`, or `VERB PATH`.
 type Permissions = BTreeSet<String>;
