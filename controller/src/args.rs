@@ -10,6 +10,7 @@ use serde::Deserialize;
 use translate::{CONTROLLER_NAME, DEFAULT_CLASS};
 
 use crate::log::LogFormat;
+use crate::seccomp::InstallProfileArgs;
 use crate::selectors::Selectors;
 
 /// The control plane of the gateway: serves Gateway API resources to proxies over xDS.
@@ -21,11 +22,24 @@ pub struct Cli {
     pub command: Command,
 }
 
+#[cfg(test)]
+impl Cli {
+    /// The arguments of `run`, in tests of it.
+    pub(crate) fn into_run(self) -> RunArgs {
+        match self.command {
+            Command::Run(args) => *args,
+            other @ Command::InstallSeccompProfile(_) => panic!("{other:?} is not run"),
+        }
+    }
+}
+
 /// The subcommands of `controller`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Watch the cluster and serve its proxies
     Run(Box<RunArgs>),
+    /// Keep a seccomp profile in the kubelet's folder: for a container on each node
+    InstallSeccompProfile(InstallProfileArgs),
 }
 
 /// Arguments of `controller run`.
@@ -219,8 +233,7 @@ mod tests {
 
     fn run(arguments: &[&str]) -> Result<RunArgs, clap::Error> {
         let arguments = ["controller", "run"].iter().chain(arguments);
-        let Command::Run(args) = Cli::try_parse_from(arguments)?.command;
-        Ok(*args)
+        Cli::try_parse_from(arguments).map(Cli::into_run)
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub mod memory;
 pub mod metrics;
 pub mod outputs;
 pub mod queue;
+pub mod seccomp;
 pub mod selectors;
 pub mod session_keys;
 mod shared_values;

@@ -19,6 +19,7 @@ use controller::leadership::{Election, Leadership};
 use controller::metrics::Metrics;
 use controller::outputs::Outputs;
 use controller::queue::QueueMeasures;
+use controller::seccomp::{InstallProfileArgs, install_profile};
 use controller::session_keys::SessionKeyKeeper;
 use controller::status::{Events, StatusMetrics, StatusWriter};
 use controller::stopping::Stopping;
@@ -45,14 +46,24 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 static SMALL_PAGES: extern "C" fn() = use_small_pages;
 
 fn main() -> ExitCode {
-    let Command::Run(args) = Cli::parse().command;
-    match start(*args) {
+    let result = match Cli::parse().command {
+        Command::Run(args) => start(*args),
+        Command::InstallSeccompProfile(args) => keep_profile(&args),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn keep_profile(args: &InstallProfileArgs) -> Result<()> {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build();
+    let runtime = runtime.context("cannot start the runtime")?;
+    runtime.block_on(install_profile(args))
 }
 
 fn start(args: RunArgs) -> Result<()> {

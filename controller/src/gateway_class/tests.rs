@@ -5,7 +5,7 @@ use clap::Parser as _;
 use kube::core::WatchEvent;
 
 use super::*;
-use crate::args::{Cli, Command};
+use crate::args::Cli;
 use crate::leadership::Leadership;
 use crate::metrics::Metrics;
 use crate::outputs::Outputs;
@@ -39,7 +39,9 @@ impl Installation {
             "--service",
             "gateway",
         ];
-        let Command::Run(args) = Cli::try_parse_from(arguments).expect("arguments").command;
+        let args = Cli::try_parse_from(arguments)
+            .expect("arguments")
+            .into_run();
         let (election, leadership) = Leadership::new();
         election.set(true);
         let (stop, stopping) = Stopping::new();
@@ -53,7 +55,7 @@ impl Installation {
             server: server.clone(),
             context: Context {
                 client: server.client(),
-                args: Arc::new(*args),
+                args: Arc::new(args),
                 outputs: Arc::new(outputs),
                 leadership,
                 stopping,

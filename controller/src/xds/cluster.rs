@@ -17,7 +17,7 @@ use xds::model::ObjectName;
 
 use super::AUDIENCE;
 use super::keys::tests::{ISSUER, Signer};
-use crate::args::{Cli, Command};
+use crate::args::Cli;
 use crate::context::Context;
 use crate::leadership::{Election, Leadership};
 use crate::metrics::Metrics;
@@ -86,12 +86,12 @@ impl Cluster {
 
     pub(super) fn replica(self: &Arc<Self>, arguments: &[&str]) -> Replica {
         let arguments = ["controller", "run"].iter().chain(arguments);
-        let Command::Run(args) = Cli::parse_from(arguments).command;
+        let args = Cli::parse_from(arguments).into_run();
         let (stop, stopping) = Stopping::new();
         let (election, leadership) = Leadership::new();
         let context = Context {
             client: self.client(),
-            args: Arc::new(*args),
+            args: Arc::new(args),
             outputs: Self::outputs(),
             leadership,
             stopping,
