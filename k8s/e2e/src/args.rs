@@ -62,7 +62,12 @@ pub(crate) enum Command {
     Load {
         #[arg(required = true)]
         images: Vec<String>,
+        /// Build images as they ship, which takes some minutes more.
+        #[arg(long)]
+        release: bool,
     },
+    /// Forward a port of this machine to a Service of type LoadBalancer, until interrupted.
+    Forward(ForwardArgs),
     /// Print the log of a component.
     Logs(LogsArgs),
     /// Stop a component until `start`.
@@ -98,6 +103,14 @@ pub(crate) enum Command {
         delay: Duration,
         loss: u8,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ForwardArgs {
+    /// `NAME` or `NAMESPACE/NAME` of a Service; may be omitted if there is only one of type LoadBalancer.
+    /// `localhost` is a program that runs by `e2e exec`. Then the port, or `LOCAL:PORT`.
+    #[arg(required = true, num_args = 1..=2, value_names = ["SERVICE", "PORT"])]
+    pub(crate) words: Vec<String>,
 }
 
 #[derive(Debug, Args)]

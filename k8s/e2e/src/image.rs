@@ -28,6 +28,8 @@ const BACKENDS: [Backend; 3] = [
     Backend::of("authorizer", AUTHORIZER),
 ];
 
+/// The Cargo profile of what ships.
+pub(crate) const SHIPPED_PROFILE: &str = "release";
 /// The Cargo profile of images in tests: fast to build, and without debug information.
 pub(crate) const TEST_PROFILE: &str = "e2e";
 
@@ -118,10 +120,10 @@ pub(crate) fn build_backend(home: &Home, backend: Backend) -> Result<PathBuf> {
     Ok(archive)
 }
 
-/// The archive that a user named: a file, or an image of this repository, which is built.
-pub(crate) fn archive(home: &Home, name: &str) -> Result<PathBuf> {
+/// The archive that a user named: a file, or an image of this repository, which is built with a Cargo profile.
+pub(crate) fn archive(home: &Home, name: &str, profile: &str) -> Result<PathBuf> {
     if PROGRAMS.iter().any(|(program, _)| *program == name) {
-        return Ok(build(home, name, TEST_PROFILE)?.archive);
+        return Ok(build(home, name, profile)?.archive);
     }
     let path = PathBuf::from(name);
     if !path.is_file() {

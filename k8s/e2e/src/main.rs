@@ -72,7 +72,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Command::Up { nodes } => cluster()?.up(&home, nodes)?,
         Command::Exec { command } => return cluster()?.exec(&command),
-        Command::Load { images } => cluster()?.load(&home, &images)?,
+        Command::Load { images, release } => cluster()?.load(&home, &images, release)?,
+        Command::Forward(args) => cluster()?.forward(&args)?,
         Command::Logs(args) => cluster()?.logs(&args)?,
         Command::Stop(args) => cluster()?.stop(&args)?,
         Command::Start(args) => cluster()?.start(&args)?,

@@ -11,6 +11,7 @@ mod configuration;
 mod control;
 mod down;
 pub(crate) mod emulator;
+mod forward;
 mod network;
 pub(crate) mod network_namespace;
 mod operate;

@@ -47,12 +47,17 @@ impl Cluster {
     }
 
     /// Loads archives, or images of this repository by name, into every node.
-    pub(crate) fn load(&self, home: &Home, images: &[String]) -> Result<()> {
+    pub(crate) fn load(&self, home: &Home, images: &[String], release: bool) -> Result<()> {
         packages::check_root()?;
         self.check_up()?;
+        let profile = if release {
+            image::SHIPPED_PROFILE
+        } else {
+            image::TEST_PROFILE
+        };
         let archives: Vec<PathBuf> = images
             .iter()
-            .map(|name| image::archive(home, name))
+            .map(|name| image::archive(home, name, profile))
             .collect::<Result<_>>()?;
         self.load_archives(&archives)
     }
