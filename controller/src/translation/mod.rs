@@ -151,7 +151,8 @@ impl Translation {
             if is_serving {
                 pending.passed(count, took);
             }
-            self.examination.run_if_due(&self.translator, &self.outputs);
+            // Its end is not awaited: it hands over what it finds.
+            let _ = self.examination.run_if_due(&self.translator, &self.outputs);
             // Yields if changes keep coming.
             tokio::task::yield_now().await;
         }

@@ -1,5 +1,7 @@
 //! Authorization rules on claims of tokens that nothing reads.
 
+use xds::fast_hash::FastHashSet;
+
 use super::view::View;
 use super::{Diagnosis, finding};
 use crate::level::Level;
@@ -10,11 +12,7 @@ use crate::status::Reason;
 
 pub(super) fn examine(view: &View<'_>, found: &mut Vec<Diagnosis>) {
     let policies = view.store.traffic_policies.values();
-    let with_tokens: Vec<&TrafficPolicy> = policies
-        .clone()
-        .filter(|it| it.spec.jwt.is_some())
-        .map(|it| &**it)
-        .collect();
+    let tokens = Tokens::new(view, policies.clone().map(|it| &**it));
     for policy in policies {
         let Some(authorization) = &policy.spec.authorization else {
             continue;
@@ -22,7 +20,8 @@ pub(super) fn examine(view: &View<'_>, found: &mut Vec<Diagnosis>) {
         if policy.spec.jwt.is_some() {
             continue;
         }
-        let Some(target) = bare_target(view, policy, &with_tokens) else {
+        let mut targets = policy.spec.target_refs.iter();
+        let Some(target) = targets.find(|it| tokens.are_unread(view, policy, it)) else {
             continue;
         };
         let lists = [
@@ -49,24 +48,38 @@ fn reads_claims(rule: &AuthorizationRuleSpec) -> bool {
     Expression::parse(&rule.when).is_ok_and(|it| it.reads_claims())
 }
 
-/// A target of a policy that none of the others reads tokens for.
-fn bare_target<'p>(
-    view: &View<'_>,
-    policy: &'p TrafficPolicy,
-    with_tokens: &[&TrafficPolicy],
-) -> Option<&'p PolicyTargetReference> {
-    let mut targets = policy.spec.target_refs.iter();
-    targets.find(|target| {
+/// Where policies read tokens.
+struct Tokens {
+    targets: FastHashSet<ObjectRef>,
+    /// The targets, and what they belong to.
+    levels: FastHashSet<ObjectRef>,
+}
+
+impl Tokens {
+    fn new<'p>(view: &View<'_>, policies: impl Iterator<Item = &'p TrafficPolicy>) -> Self {
+        let with_tokens = policies.filter(|it| it.spec.jwt.is_some());
+        let targets = with_tokens.flat_map(|policy| {
+            let namespace = &policy.metadata.name.namespace;
+            let targets = policy.spec.target_refs.iter();
+            targets.filter_map(|it| it.object(namespace))
+        });
+        let targets: FastHashSet<ObjectRef> = targets.collect();
+        let levels = targets.iter().flat_map(|it| view.levels(it)).collect();
+        Self { targets, levels }
+    }
+
+    /// Whether none are read for a target, for what it belongs to, or for what belongs to it.
+    fn are_unread(
+        &self,
+        view: &View<'_>,
+        policy: &TrafficPolicy,
+        target: &PolicyTargetReference,
+    ) -> bool {
         // References to unknown kinds are reported as such.
-        let Some(own) = target.object(&policy.metadata.name.namespace) else {
+        let Some(target) = target.object(&policy.metadata.name.namespace) else {
             return false;
         };
-        let own_levels = view.levels(&own);
-        !with_tokens.iter().any(|other| {
-            let namespace = &other.metadata.name.namespace;
-            let targets = other.spec.target_refs.iter();
-            let mut targets = targets.filter_map(|it| it.object(namespace));
-            targets.any(|it| own_levels.contains(&it) || view.levels(&it).contains(&own))
-        })
-    })
+        let is_target = |it: &ObjectRef| self.targets.contains(it);
+        !self.levels.contains(&target) && !view.levels(&target).iter().any(is_target)
+    }
 }

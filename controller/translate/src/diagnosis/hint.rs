@@ -96,11 +96,11 @@ impl<'a> Hints<'a> {
     /// ` (did you mean …?)` for an object that does not exist, if anything is similar.
     pub(super) fn of_missing(&self, kind: ObjectKind, wanted: &ObjectName) -> Option<String> {
         let all = self.store.names(kind);
-        let left = self.left.get().checked_sub(all.len())?;
-        self.left.set(left);
         let in_namespace = all.iter().filter(|it| it.namespace == wanted.namespace);
         let others = in_namespace.filter(|it| it.name != wanted.name);
-        if let Some(near) = suggest::nearest(&wanted.name, others.map(|it| &*it.name)) {
+        let others: Vec<&str> = others.map(|it| &*it.name).collect();
+        self.take_room(others.len())?;
+        if let Some(near) = suggest::nearest(&wanted.name, others) {
             return Some(format!(" (did you mean `{near}`?)"));
         }
         let mut told: Vec<&ObjectName> = all
@@ -111,7 +111,11 @@ impl<'a> Hints<'a> {
         told.sort_unstable();
         let mut namesakes = told.iter().filter(|it| it.name == wanted.name);
         match (namesakes.next(), namesakes.next()) {
-            (None, _) => elsewhere(kind, &told, wanted),
+            (None, _) if kind == ObjectKind::Gateway => {
+                self.take_room(told.len())?;
+                elsewhere(&told, wanted)
+            }
+            (None, _) => None,
             (Some(only), None) => Some(format!(
                 " (namespace `{}` has one of this name)",
                 only.namespace
@@ -123,6 +127,12 @@ impl<'a> Hints<'a> {
         }
     }
 
+    /// Takes room for comparing so many names; `None` if there is not enough left.
+    fn take_room(&self, names: usize) -> Option<()> {
+        self.left.set(self.left.get().checked_sub(names)?);
+        Some(())
+    }
+
     /// Whether the name of an object may be told in other namespaces.
     fn may_tell(&self, kind: ObjectKind, name: &ObjectName) -> bool {
         let is_open_gateway = || self.store.gateways.get(name).is_some_and(|it| is_open(it));
@@ -131,10 +141,7 @@ impl<'a> Hints<'a> {
 }
 
 /// A Gateway of another namespace with a similar name: routes often name those.
-fn elsewhere(kind: ObjectKind, told: &[&ObjectName], wanted: &ObjectName) -> Option<String> {
-    if kind != ObjectKind::Gateway {
-        return None;
-    }
+fn elsewhere(told: &[&ObjectName], wanted: &ObjectName) -> Option<String> {
     let near = suggest::nearest(&wanted.name, told.iter().map(|it| &*it.name))?;
     let found = told.iter().find(|it| &*it.name == near)?;
     Some(format!(
@@ -152,8 +159,9 @@ fn is_open(gateway: &Gateway) -> bool {
 
 /// How messages about an object that does not exist go on after its name.
 const MISSING: &str = " does not exist";
-/// Names that are compared for all hints of one examination: some milliseconds.
-const MOST_COMPARED: usize = 100_000;
+/// Names that are compared for all hints of one translation, which takes a microsecond each: a flood of mistakes must
+/// not delay the changes of others.
+const MOST_COMPARED: usize = 5_000;
 
 #[cfg(test)]
 mod tests {

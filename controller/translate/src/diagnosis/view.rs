@@ -26,6 +26,10 @@ pub(super) struct View<'a> {
     pub(super) options: &'a Options,
     pub(super) hints: Hints<'a>,
     routes: Vec<RouteView<'a>>,
+    /// Where each route is among them.
+    places: FastHashMap<ObjectRef, usize>,
+    /// What policies respond for: the object, and the rule or listener if it is one only.
+    responding: FastHashMap<ObjectRef, Vec<Option<&'a str>>>,
     /// The slices of each Service.
     slices: FastHashMap<ObjectName, Vec<&'a EndpointSlice>>,
 }
@@ -74,9 +78,13 @@ impl<'a> View<'a> {
         add::<TlsRoute>(store, &mut routes);
         add::<TcpRoute>(store, &mut routes);
         add::<UdpRoute>(store, &mut routes);
+        let places = routes.iter().enumerate();
+        let places = places.map(|(at, it)| (it.object.clone(), at)).collect();
         Self {
             store,
             options,
+            places,
+            responding: responding(store),
             hints: Hints::new(store, others),
             routes,
             slices,
@@ -129,7 +137,7 @@ impl<'a> View<'a> {
     /// An object that policies can be for, and what it belongs to: of a route its parents, and their Gateways.
     pub(super) fn levels(&self, object: &ObjectRef) -> Vec<ObjectRef> {
         let mut levels = vec![object.clone()];
-        let route = self.routes.iter().find(|it| it.object == *object);
+        let route = self.places.get(object).map(|at| &self.routes[*at]);
         let parents = route.into_iter().flat_map(RouteView::owners).map(|it| it.1);
         for parent in parents.chain(Owner::new(object.kind, object.name.clone())) {
             levels.push(ObjectRef::from(&parent));
@@ -141,18 +149,12 @@ impl<'a> View<'a> {
 
     /// Whether a policy responds to the requests of a rule, at least to some.
     pub(super) fn responds(&self, route: &RouteView<'_>, rule: &RuleView<'_>) -> bool {
-        let levels = self.levels(&route.object);
-        let policies = self.store.traffic_policies.values();
-        let mut policies = policies.filter(|it| it.spec.respond.is_some());
-        policies.any(|policy| {
-            let namespace = &policy.metadata.name.namespace;
-            policy.spec.target_refs.iter().any(|target| {
-                let object = target.object(namespace);
-                let is_other_rule = object.as_ref() == Some(&route.object)
-                    && target.section_name.is_some()
-                    && target.section_name.as_deref() != rule.name;
-                object.is_some_and(|it| levels.contains(&it)) && !is_other_rule
-            })
+        let mut levels = self.levels(&route.object).into_iter();
+        levels.any(|level| {
+            let sections = self.responding.get(&level);
+            let mut sections = sections.into_iter().flatten();
+            // Which listeners a request may come by is not examined.
+            sections.any(|it| level != route.object || it.is_none() || *it == rule.name)
         })
     }
 
@@ -202,6 +204,21 @@ where
         rules: route.rules().iter().map(ExaminedRule::view).collect(),
     });
     routes.extend(all);
+}
+
+fn responding(store: &Store) -> FastHashMap<ObjectRef, Vec<Option<&str>>> {
+    let mut responding: FastHashMap<ObjectRef, Vec<Option<&str>>> = FastHashMap::default();
+    let policies = store.traffic_policies.values();
+    for policy in policies.filter(|it| it.spec.respond.is_some()) {
+        for target in &policy.spec.target_refs {
+            let object = target.object(&policy.metadata.name.namespace);
+            let sections = object.map(|it| responding.entry(it).or_default());
+            if let Some(sections) = sections {
+                sections.push(target.section_name.as_deref());
+            }
+        }
+    }
+    responding
 }
 
 /// A rule as it is written.
