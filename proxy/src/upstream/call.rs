@@ -139,6 +139,8 @@ pub(crate) async fn unary<A: Message + Default>(
         let receiving = messages.only(&call);
         let stop = || call.reached.connection.stream.disconnect();
         let result = first_until_second(pin!(sending), pin!(receiving), stop).await;
+        // A client that left before the next call would not be noticed during it.
+        call.unwatch_client();
         match result {
             Err(CallError::Unprocessed) => refused_by = Some(call.endpoint().id),
             result => return result,
@@ -208,6 +210,12 @@ impl<'a> Call<'a> {
         let Some(client) = self.client else { return };
         let watch = Expiry::watch(self.cutoff(), WHEEL_TICK);
         client.arm(Some(WHEEL_TICK), watch);
+    }
+
+    fn unwatch_client(&self) {
+        if let Some(client) = self.client {
+            client.disarm();
+        }
     }
 
     /// Cancels the call from another task.

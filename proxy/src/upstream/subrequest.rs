@@ -140,6 +140,10 @@ impl PendingSubrequest<'_> {
         buffers.put(buffer);
         let is_late = deadline.expired();
         deadline.disarm();
+        // Another connection may get the descriptor of this one while the request is repeated.
+        if let Some(client) = self.client {
+            client.disarm();
+        }
         match answered {
             Ok((status, headers, keeps)) => {
                 // A server that ignores the body would parse it as its next request, and the answer

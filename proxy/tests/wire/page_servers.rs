@@ -12,13 +12,13 @@ use crate::support::{
 };
 
 /// All errors of this source have pages of the backend `pages`.
-fn served(source: &str) -> String {
+pub(super) fn served(source: &str) -> String {
     let server = "backendRef: {group: gateway-system.io, kind: Backend, name: pages}";
     format!("errorPages: [{{statuses: [400-599], source: {source}, {server}}}]")
 }
 
 /// A gateway with a page server, and a rule without a backend.
-fn gateway_with(pages: &Origin, driver: Driver) -> GatewayBuilder {
+pub(super) fn gateway_with(pages: &Origin, driver: Driver) -> GatewayBuilder {
     gateway(driver)
         .backend("pages", &[pages.address()])
         .rule("{name: rule, matches: [{path: {value: /a}}]}")
@@ -28,7 +28,7 @@ fn gateway_with(pages: &Origin, driver: Driver) -> GatewayBuilder {
 }
 
 /// A page as ingress-nginx's default backend has one, whose status is that of the error.
-fn page(status: u16, body: &str) -> Reply {
+pub(super) fn page(status: u16, body: &str) -> Reply {
     let length = body.len();
     raw(format!(
         "HTTP/1.1 {status} Some\r\nContent-Type: text/html\r\nContent-Language: de\r\nContent-Encoding: x-own\r\n\

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use super::admin::json;
 use super::external_auth::{allow, gateway_with_h2_auth};
 use super::inference::{ROUTE, pool_with};
+use super::page_servers::served;
 use crate::support::frames::{GOAWAY, HEADERS, Peer, frame};
 use crate::support::pki::authority;
 use crate::support::{
-    Driver, Gateway, Origin, Picker, PickerBehavior, TIMEOUT, allowing, authorizer, gateway,
+    Driver, Gateway, Origin, Picker, PickerBehavior, TIMEOUT, allowing, authorizer, gateway, ok,
     on_both_drivers, origin, out_of_h2, out_of_tls, pattern, plain_picker, same_bytes,
 };
 
@@ -80,13 +81,16 @@ pub(super) fn relays(listener: TcpListener, to: SocketAddr, cuts: &Arc<AtomicBoo
 
 /// As [`relays`], for one connection.
 pub(super) fn relay(client: TcpStream, to: SocketAddr, cuts: Arc<AtomicBool>) {
+    relay_until(client, to, move |bytes| {
+        has_headers(bytes) && cuts.swap(false, Ordering::SeqCst)
+    });
+}
+
+/// Forwards a connection to a server until `cuts` returns true for bytes from its client.
+fn relay_until(client: TcpStream, to: SocketAddr, cuts: impl Fn(&[u8]) -> bool + Send + 'static) {
     let server = TcpStream::connect(to).expect("it listens");
     let back = (copy_of(&server), copy_of(&client));
-    std::thread::spawn(move || {
-        pass_on(&client, &server, |bytes| {
-            has_headers(bytes) && cuts.swap(false, Ordering::SeqCst)
-        });
-    });
+    std::thread::spawn(move || pass_on(&client, &server, cuts));
     std::thread::spawn(move || pass_on(&back.0, &back.1, |_| false));
 }
 
@@ -223,5 +227,45 @@ on_both_drivers! {
             relays(listener, server, &Arc::default());
             client.expects(200);
         }
+    }
+
+    /// The connection that the server closed is not that of the request any more, and another one may get its
+    /// descriptor.
+    fn a_client_that_leaves_while_its_page_is_asked_for_again_ends_no_other_connection(driver) {
+        let (ca, pages, app) = (authority("ca"), origin().replies(ok("a page")), origin());
+        let sealed = out_of_tls(pages.address(), &ca.server(&["a.test"]), &["http/1.1"]);
+        let (listener, address) = listener();
+        let gateway = gateway(driver)
+            .authority("ca", &ca)
+            .backend("pages", &[address])
+            .backend_tls("pages", "hostname: a.test, caCertificateRefs: [{group: \"\", kind: ConfigMap, name: ca}]")
+            .backend("app", &[app.address()])
+            .rule("{matches: [{path: {value: /a}}]}")
+            .rule("{matches: [{path: {value: /app}}], backendRefs: [{@app}]}")
+            .policy(&served("Gateway"))
+            .policy("accessLog: {format: json}")
+            .shards(1)
+            .start();
+        let (mut earlier, mut leaving) = (gateway.client(), gateway.client());
+        earlier.gets("/app").expects(200);
+        leaving.gets("/a");
+        let (first, _) = listener.accept().expect("a connection");
+        let cuts = Arc::new(AtomicBool::default());
+        let is_cut = Arc::clone(&cuts);
+        relay_until(first, sealed, move |_| is_cut.load(Ordering::SeqCst));
+        assert_eq!(leaving.expects(500).text(), "a page");
+        // The next connection to the page server gets this descriptor, and not that of the one before.
+        let open = gateway.open_files();
+        drop(earlier);
+        gateway.waits_for_open_files_at_most(open - 1);
+        cuts.store(true, Ordering::SeqCst);
+        leaving.gets("/a/again");
+        // Its handshake is never answered.
+        let (_stalled, _) = listener.accept().expect("a connection");
+        let mut other = gateway.client();
+        other.gets("/app").expects(200);
+        leaving.resets();
+        gateway.waits_for_access_log("/a/again");
+        other.gets("/app").expects(200);
     }
 }
