@@ -1,6 +1,7 @@
 //! Asks a page server for the page of an error.
 
 use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use rand::RngExt;
@@ -85,6 +86,8 @@ impl PageFetch<'_, '_> {
                 why: "the request is itself one for a page",
             });
         }
+        let timeout = timeout(self.client.until, Instant::now());
+        let timeout = timeout.ok_or(NoPage::failed("the request's timeout leaves no time"))?;
         let _place = Place::take(&self.proxy.page_requests).ok_or(NoPage {
             result: PageResult::TooMany,
             why: "too many requests for pages are in flight",
@@ -105,7 +108,7 @@ impl PageFetch<'_, '_> {
             asked_status: Some(status),
         };
         let limits = SubrequestLimits {
-            timeout: PAGE_TIMEOUT,
+            timeout,
             body_bytes: PAGE_BYTES,
             client: self.watched_client(),
         };
@@ -169,6 +172,12 @@ impl Exchange<'_> {
     }
 }
 
+/// The time for a page: until the deadline of the request, if that is nearer. `None` if that has passed.
+fn timeout(until: Option<Instant>, now: Instant) -> Option<Duration> {
+    let left = until.map_or(PAGE_TIMEOUT, |until| until.saturating_duration_since(now));
+    (!left.is_zero()).then(|| left.min(PAGE_TIMEOUT))
+}
+
 /// A place among the requests for pages of a shard.
 struct Place<'p>(&'p Cell<u32>);
 
@@ -185,5 +194,24 @@ impl<'p> Place<'p> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get().saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::timeout;
+    use crate::limits::PAGE_TIMEOUT;
+
+    #[test]
+    fn a_page_takes_no_longer_than_its_request_may() {
+        let now = Instant::now();
+        let (short, long) = (Duration::from_millis(1), PAGE_TIMEOUT * 2);
+        assert_eq!(timeout(None, now), Some(PAGE_TIMEOUT));
+        assert_eq!(timeout(Some(now + long), now), Some(PAGE_TIMEOUT));
+        assert_eq!(timeout(Some(now + short), now), Some(short));
+        assert_eq!(timeout(Some(now), now), None);
+        assert_eq!(timeout(Some(now), now + short), None);
     }
 }

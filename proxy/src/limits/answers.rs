@@ -8,7 +8,8 @@ pub const PLACEHOLDERS: usize = 64;
 /// Bytes of a body of the gateway that are written at once: 16 KiB, the size of an HTTP/2 frame. A client has to
 /// take as much within its write timeout, and connections keep no more memory for it.
 pub const ANSWER_PIECE_BYTES: usize = 16 << 10;
-/// Time for the page of a server: 1 s. The client waits for its error meanwhile.
+/// Time for the page of a server: 1 s, or what is left of the request's timeout. The client waits for its error
+/// meanwhile.
 pub const PAGE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest page of a server: 256 KiB, that of a body in a ConfigMap.
 pub const PAGE_BYTES: usize = 256 << 10;

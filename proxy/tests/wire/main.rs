@@ -73,6 +73,7 @@ mod network_lists;
 mod networks;
 mod overload;
 mod overrides;
+mod page_server_limits;
 mod page_servers;
 mod panic_fence;
 mod passthrough;
