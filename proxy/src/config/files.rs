@@ -104,7 +104,7 @@ impl DirectoryScan<'_> {
         if self.seen.contains(&file) {
             return;
         }
-        let listed = if self.is_written(&file) {
+        let listed = if is_written(&file, self.written) {
             // A file that was never complete has no objects yet.
             let whole = self.whole.contains_key(&file);
             whole.then(|| Listed::Unchanged(name(&file)))
@@ -115,11 +115,6 @@ impl DirectoryScan<'_> {
         };
         self.listed.extend(listed);
         self.seen.insert(file);
-    }
-
-    fn is_written(&self, file: &Path) -> bool {
-        let written = self.written;
-        !written.is_empty() && std::fs::canonicalize(file).is_ok_and(|it| written.contains(&it))
     }
 
     fn is_unchanged(&self, file: &Path) -> bool {
@@ -216,6 +211,11 @@ impl Stamp {
         };
         (now.checked_sub(changed)? > grain).then_some(self)
     }
+}
+
+/// Whether a file, as the user named it, is one of those that are being written, which have canonical paths.
+pub(super) fn is_written(file: &Path, written: &BTreeSet<PathBuf>) -> bool {
+    !written.is_empty() && std::fs::canonicalize(file).is_ok_and(|it| written.contains(&it))
 }
 
 /// The file name in findings.

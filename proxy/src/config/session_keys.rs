@@ -19,6 +19,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use tracing::{error, info, warn};
 use xds::model::{SessionKey, SessionKeyForm, SessionKeys};
 
+use super::files::is_written;
 use super::watch::Watch;
 use crate::limits::{SESSION_KEY_FILE_BYTES, SESSION_KEY_FILES};
 
@@ -138,7 +139,7 @@ impl SessionKeyFiles {
 
 /// The new key of a file that is not being written.
 fn read_unless_written(file: &Path, written: &BTreeSet<PathBuf>) -> Option<SessionKey> {
-    if written.contains(file) {
+    if is_written(file, written) {
         return None;
     }
     let key = read(file);

@@ -1,4 +1,6 @@
 use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -114,4 +116,33 @@ fn errors_name_the_file_and_never_its_content() {
     let many = vec![file; 5];
     let error = OwnSessionKeys::read(&many).expect_err("there are too many");
     assert!(error.to_string().contains("at most 4"), "{error}");
+}
+
+/// Half of a file is long enough to be taken as a key.
+#[tokio::test]
+async fn a_file_that_is_being_written_has_no_key_yet() {
+    let (folder, now) = (tempfile::tempdir().expect("a folder"), Instant::now());
+    let (file, link) = (folder.path().join("key"), folder.path().join("link"));
+    write(&file, &[b'a'; 32]);
+    symlink("key", &link).expect("a link");
+    let own = OwnSessionKeys::read(&[link]).expect("a key");
+    let mut scene = Scene {
+        folder,
+        keys: SessionKeyFiles::new(own),
+    };
+    let mut writer = fs::File::create(&file).expect("a file");
+    writer.write_all(&[b'b'; 40]).expect("it is written");
+    // The other half does not come for so long that the files are read.
+    let early = tokio::time::timeout(Duration::from_millis(50), scene.keys.changed()).await;
+    assert!(early.is_err(), "it is still open");
+    assert!(!scene.keys.read_again(HOUR, now));
+    assert_eq!(scene.accepted(), b"a");
+    writer.write_all(&[b'b'; 40]).expect("it is written");
+    drop(writer);
+    scene.keys.changed().await;
+    assert!(scene.keys.read_again(HOUR, now));
+    assert_eq!(
+        scene.keys.keys().expect("keys").accepted()[0].secret(),
+        [b'b'; 80]
+    );
 }
