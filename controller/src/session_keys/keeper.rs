@@ -1,5 +1,7 @@
 //! Follows the Secrets with session keys, and as the leader makes, replaces and removes keys.
 
+mod unused;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,8 +10,7 @@ use std::time::Duration;
 use futures_lite::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::api::PostParams;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client};
@@ -99,6 +100,10 @@ impl SessionKeyKeeper {
     }
 
     fn take(&mut self, event: watcher::Result<Event<Secret>>) {
+        // `Init` comes before the list is asked for, and `InitApply` before it is complete.
+        if let Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) = event {
+            self.unreadable = None;
+        }
         match event {
             Ok(Event::Apply(secret)) => drop(self.put(secret)),
             Ok(Event::Init) => self.listed.clear(),
@@ -109,7 +114,6 @@ impl SessionKeyKeeper {
             Ok(Event::InitDone) => {
                 let listed = std::mem::take(&mut self.listed);
                 self.known.retain(|gateway, _| listed.contains(gateway));
-                self.unreadable = None;
                 self.outputs.session_keys_known.send_replace(true);
             }
             Ok(Event::Delete(secret)) => {
@@ -120,7 +124,7 @@ impl SessionKeyKeeper {
             }
             Err(error) => {
                 // Forbidden, or another answer that stays: proxies get their configuration nevertheless.
-                if is_answer(&error) {
+                if is_refused_list(&error) {
                     self.unreadable = Some(error.to_string());
                     self.outputs.session_keys_known.send_replace(true);
                 }
@@ -162,6 +166,12 @@ impl SessionKeyKeeper {
         if !is_read || !is_published {
             return;
         }
+        if !leadership.is_leader() {
+            // The next leadership counts from its own beginning: only then is it known that nothing changed since.
+            for known in self.known.values_mut() {
+                known.applied_since = None;
+            }
+        }
         let gateways: BTreeSet<ObjectName> =
             self.outputs.infrastructure.keys().into_iter().collect();
         let mut problems = 0;
@@ -178,7 +188,10 @@ impl SessionKeyKeeper {
         }
         self.failed.retain(|gateway, _| gateways.contains(gateway));
         self.given.forget_unused(now);
-        self.remove_unused(&gateways, leadership, now).await;
+        // Proxies serve a Gateway while it exists, also without its class, or beyond a budget.
+        let existing = self.outputs.gateways.keys();
+        let existing = existing.into_iter().chain(gateways).collect();
+        self.remove_unused(&existing, leadership, now).await;
     }
 
     /// Does what is due for a Gateway. Returns what is wrong with its keys.
@@ -272,64 +285,6 @@ impl SessionKeyKeeper {
         self.failed.insert(gateway.clone(), failure.clone());
         Err(failure.1)
     }
-
-    /// Removes the keys of Gateways that have been gone for a while: a restored backup may contain a Secret before
-    /// its Gateway.
-    async fn remove_unused(
-        &mut self,
-        gateways: &BTreeSet<ObjectName>,
-        leadership: &Leadership,
-        now: Instant,
-    ) {
-        for gateway in self.outputs.session_keys.keys() {
-            if !gateways.contains(&gateway) {
-                self.outputs.session_keys.set(&gateway, None);
-            }
-        }
-        let mut gone = Vec::new();
-        for (gateway, known) in &mut self.known {
-            if gateways.contains(gateway) {
-                if known.unused_since.take().is_some()
-                    && let Ok(keys) = &known.keys
-                {
-                    self.outputs.session_keys.set(gateway, keys.for_proxies());
-                }
-                continue;
-            }
-            let since = *known.unused_since.get_or_insert(now);
-            if now.duration_since(since) >= UNUSED && leadership.is_leader() {
-                // It is tried again after as long.
-                known.unused_since = Some(now);
-                gone.push((gateway.clone(), known.secret.metadata.clone()));
-            }
-        }
-        for (gateway, metadata) in gone {
-            self.delete(&gateway, metadata).await;
-        }
-    }
-
-    /// Deletes a Secret, unless it was changed.
-    async fn delete(&self, gateway: &ObjectName, metadata: ObjectMeta) {
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: metadata.uid,
-                resource_version: metadata.resource_version,
-            }),
-            ..DeleteParams::default()
-        };
-        let name = secret::name(gateway);
-        let deleted = timeout(DEADLINE, self.secrets.delete(&name, &params)).await;
-        let why = match deleted {
-            Ok(Ok(_)) => {
-                let text = "removed the session keys of a Gateway that is gone";
-                return info!(%gateway, secret = name, "{text}");
-            }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "the API server does not respond".to_owned(),
-        };
-        let text = "cannot remove the session keys of a Gateway that is gone: delete the Secret";
-        warn!(%gateway, secret = name, error = why, "{text}");
-    }
 }
 
 impl KnownKeys {
@@ -406,11 +361,11 @@ fn random() -> Option<SessionKey> {
     SessionKey::new(&bytes).ok()
 }
 
-/// Whether the API server answered, so that the same is to be expected again.
-fn is_answer(error: &watcher::Error) -> bool {
+/// Whether the API server refused the list, so that the same is to be expected again. Where it refuses a watch, what
+/// was listed is still known, and the watch goes on from there without another list.
+fn is_refused_list(error: &watcher::Error) -> bool {
     match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => is_final(status.code),
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) => is_final(status.code),
         _ => false,
     }
 }
@@ -478,8 +433,6 @@ const PENDING: Duration = Duration::from_mins(10);
 /// How long a key is kept after it was replaced, at least: 1 h, so that a route that is created again for a moment
 /// loses no session.
 const LEAST_RETENTION: Duration = Duration::from_hours(1);
-/// How long the keys of a Gateway that is gone are kept: 10 min.
-const UNUSED: Duration = Duration::from_mins(10);
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 mod given;
 mod secrecy;
+mod unused;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +15,7 @@ use xds::model::{
 
 use super::*;
 use crate::leadership::Election;
-use crate::outputs::Acknowledgements;
+use crate::outputs::{Acknowledgements, ExistingGateway};
 use crate::testing::ApiServer;
 
 const SECRETS: &str = "/api/v1/namespaces/gateway-system/secrets";
@@ -52,8 +53,7 @@ impl Replica {
         let keeper =
             SessionKeyKeeper::new(client, "gateway-system", Arc::clone(&outputs), &registry);
         outputs.gateways_known.send_replace(true);
-        outputs.infrastructure.set(&edge(), Some(Arc::default()));
-        Self {
+        let replica = Self {
             server: server.clone(),
             outputs,
             keeper,
@@ -64,7 +64,22 @@ impl Replica {
                 "2026-11-30T12:00:00Z".parse().expect("a time"),
             ),
             registry,
-        }
+        };
+        replica.has_gateway(true);
+        replica
+    }
+
+    /// Creates or deletes the Gateway.
+    fn has_gateway(&self, exists: bool) {
+        let existing = ExistingGateway {
+            uid: "1".into(),
+            class: None,
+        };
+        self.outputs
+            .gateways
+            .set(&edge(), exists.then_some(existing));
+        let infrastructure = exists.then(Arc::default);
+        self.outputs.infrastructure.set(&edge(), infrastructure);
     }
 
     /// What a watch says when it begins.
@@ -231,6 +246,24 @@ async fn a_new_key_signs_when_every_connected_proxy_has_had_it_for_a_minute() {
 }
 
 #[tokio::test]
+async fn the_minute_before_a_new_key_signs_begins_again_with_the_leadership() {
+    let server = ApiServer::default();
+    let mut leader = Replica::leader(&server);
+    leader.steps_after(SECOND).await;
+    leader.asks_for_another_key();
+    leader.steps_after(2 * SECOND).await;
+    leader.acknowledged_by(1, 1);
+    leader.steps_after(3 * SECOND).await;
+    leader.election.set(false);
+    leader.steps_after(4 * SECOND).await;
+    leader.election.set(true);
+    leader.steps_after(2 * MINUTE).await;
+    assert_eq!(leader.keys().signing(), 1, "another led meanwhile");
+    leader.steps_after(3 * MINUTE).await;
+    assert_eq!(leader.keys().signing(), 0);
+}
+
+#[tokio::test]
 async fn a_key_that_waits_for_proxies_for_long_is_reported() {
     let server = ApiServer::default();
     let mut leader = Replica::leader(&server);
@@ -244,30 +277,6 @@ async fn a_key_that_waits_for_proxies_for_long_is_reported() {
     assert_eq!(problem.reason, Reason::SessionKeysPending);
     let gauge = leader.registry.text();
     assert!(gauge.contains("session_key_problems 1"), "{gauge}");
-}
-
-#[tokio::test]
-async fn the_keys_of_a_gateway_that_is_gone_are_removed_after_ten_minutes() {
-    let server = ApiServer::default();
-    let mut leader = Replica::leader(&server);
-    leader.steps_after(SECOND).await;
-    let keys = leader.keys();
-    leader.outputs.infrastructure.set(&edge(), None);
-    leader.steps_after(MINUTE).await;
-    assert_eq!(leader.outputs.session_keys.get(&edge()), None);
-    // It was created again within this time.
-    leader
-        .outputs
-        .infrastructure
-        .set(&edge(), Some(Arc::default()));
-    leader.steps_after(2 * MINUTE).await;
-    assert_eq!(leader.keys(), keys);
-    leader.outputs.infrastructure.set(&edge(), None);
-    leader.steps_after(3 * MINUTE).await;
-    leader.steps_after(12 * MINUTE).await;
-    assert!(server.get(SECRET).is_some());
-    leader.steps_after(13 * MINUTE).await;
-    assert!(server.get(SECRET).is_none());
 }
 
 #[tokio::test]
@@ -371,11 +380,9 @@ async fn a_controller_that_may_not_read_holds_nothing_up() {
     let server = ApiServer::default();
     let mut leader = Replica::unsynced(&server);
     leader.election.set(true);
-    let status = kube::core::Status::failure("secrets is forbidden", "Forbidden").with_code(403);
-    let forbidden = kube::Error::Api(status.boxed());
     leader
         .keeper
-        .take(Err(watcher::Error::InitialListFailed(forbidden)));
+        .take(Err(watcher::Error::InitialListFailed(forbidden())));
     assert!(*leader.outputs.session_keys_known.borrow());
     leader.steps_after(SECOND).await;
     assert_eq!(leader.writes(), 0);
@@ -384,9 +391,33 @@ async fn a_controller_that_may_not_read_holds_nothing_up() {
         problem.message.contains("secrets is forbidden"),
         "{problem:?}"
     );
-    leader.reads_all();
+    // The list is asked for again, and not read yet.
+    leader.keeper.take(Ok(Event::Init));
     leader.steps_after(2 * SECOND).await;
+    assert!(leader.problem().is_some());
+    leader.reads_all();
+    leader.steps_after(3 * SECOND).await;
     assert_eq!(leader.problem(), None);
+}
+
+fn forbidden() -> kube::Error {
+    let status = kube::core::Status::failure("secrets is forbidden", "Forbidden").with_code(403);
+    kube::Error::Api(status.boxed())
+}
+
+/// The watch goes on where it ended, so there is no new list.
+#[tokio::test]
+async fn a_refused_restart_of_the_watch_stops_nothing() {
+    let server = ApiServer::default();
+    let mut leader = Replica::leader(&server);
+    leader
+        .keeper
+        .take(Err(watcher::Error::WatchStartFailed(forbidden())));
+    leader.steps_after(SECOND).await;
+    assert_eq!((leader.writes(), leader.problem()), (1, None));
+    leader.asks_for_another_key();
+    leader.steps_after(2 * SECOND).await;
+    assert_eq!(leader.keys().accepted().len(), 2);
 }
 
 #[tokio::test]
