@@ -1,82 +1,82 @@
 //! When all objects are examined for what does not work although it is valid: soon after a change, and so seldom
 //! that it takes little time in all.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::Instant;
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio::time::{Instant, sleep_until};
 use translate::diagnosis::{Diagnosis, Others, diagnose};
+use translate::status::Reason;
 use translate::{ObjectRef, Translator};
 
 use crate::outputs::Outputs;
 
-/// When the next examination is due. It runs on a thread of its own, so that no change waits for it.
+/// The findings of the last examination, and when the next one is due. It runs on a thread of its own, so that no
+/// change waits for it.
 #[derive(Debug, Default)]
 pub(super) struct Examination {
     due: Option<Instant>,
-    last: Arc<Mutex<Last>>,
-}
-
-/// The last examination.
-#[derive(Debug, Default)]
-struct Last {
-    is_running: bool,
+    running: Option<JoinHandle<Examined>>,
+    ended: Option<Result<Examined, JoinError>>,
     /// Until then, changes are collected.
     not_before: Option<Instant>,
     found: BTreeMap<ObjectRef, Arc<[Diagnosis]>>,
+    /// Since when Services have no endpoint, by route and field.
+    settling: BTreeMap<(ObjectRef, String), Instant>,
 }
+
+/// What was found, and how long that took.
+type Examined = (Vec<Diagnosis>, Duration);
 
 impl Examination {
     /// Notes that objects have changed.
     pub(super) fn changed(&mut self, now: Instant) {
-        if self.due.is_none() {
-            let soon = now + DELAY;
-            let not_before = lock(&self.last).not_before;
-            self.due = Some(not_before.map_or(soon, |it| it.max(soon)));
+        self.due_at(now + DELAY);
+    }
+
+    fn due_at(&mut self, soon: Instant) {
+        let at = self.not_before.map_or(soon, |it| it.max(soon));
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    /// Waits until there is something to do: call [`Examination::go_on`] then. For ever if nothing is due.
+    pub(super) async fn wake(&mut self) {
+        match (&mut self.running, self.due) {
+            (Some(running), _) => {
+                self.ended = Some(running.await);
+                self.running = None;
+            }
+            (None, Some(due)) => sleep_until(due).await,
+            (None, None) => std::future::pending().await,
         }
     }
 
-    /// When to call [`Examination::run_if_due`].
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.due
-    }
-
-    /// Begins to examine all objects if that is due. What is found is handed over at the end.
-    pub(super) fn run_if_due(
-        &mut self,
-        translator: &Translator,
-        outputs: &Arc<Outputs>,
-    ) -> Option<JoinHandle<()>> {
+    /// Takes the result of an examination that has ended, and begins the next one if that is due.
+    pub(super) fn go_on(&mut self, translator: &Translator, outputs: &Outputs) {
         let now = Instant::now();
-        if self.due? > now {
-            return None;
+        // One that panicked, by a defect, has been logged: the findings before stay.
+        if let Some(Ok((found, took))) = self.ended.take() {
+            self.not_before = Some(now + took * SHARE);
+            self.take(found, outputs, now);
         }
-        let mut last = lock(&self.last);
-        if last.is_running {
-            self.due = Some(now + DELAY);
-            return None;
+        if self.running.is_some() || self.due.is_none_or(|due| due > now) {
+            return;
         }
-        last.is_running = true;
         self.due = None;
-        // The objects are shared: their number is what a clone costs.
+        // The objects are shared: a clone costs some nanoseconds for each.
         let (store, options) = (translator.store().clone(), translator.options().clone());
-        let (running, outputs) = (Running(Arc::clone(&self.last)), Arc::clone(outputs));
-        Some(spawn_blocking(move || {
+        self.running = Some(spawn_blocking(move || {
             let started = Instant::now();
             let found = diagnose(&store, &options, Others::Hidden);
-            let mut last = lock(&running.0);
-            last.take(found, &outputs);
-            let ended = Instant::now();
-            last.not_before = Some(ended + (ended - started) * SHARE);
-        }))
+            (found, started.elapsed())
+        }));
     }
-}
 
-impl Last {
     /// Hands over what changed.
-    fn take(&mut self, found: Vec<Diagnosis>, outputs: &Outputs) {
+    fn take(&mut self, found: Vec<Diagnosis>, outputs: &Outputs, now: Instant) {
+        let found = self.settled(found, now);
         let mut by_object: BTreeMap<ObjectRef, Vec<Diagnosis>> = BTreeMap::new();
         for diagnosis in found {
             let of_object = by_object.entry(diagnosis.object.clone()).or_default();
@@ -93,82 +93,131 @@ impl Last {
         let now = now.map(|(object, found)| (object.clone(), Some(Arc::clone(found))));
         outputs.diagnoses.set_all(gone.chain(now));
     }
-}
 
-/// An examination that runs, until it is dropped: by a panic too, so that the next one may begin.
-struct Running(Arc<Mutex<Last>>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        lock(&self.0).is_running = false;
+    /// Leaves out Services that have had no endpoint for a moment only, as when a Deployment is created or its last
+    /// pod is replaced: the conditions of all their routes would be written twice.
+    fn settled(&mut self, found: Vec<Diagnosis>, now: Instant) -> Vec<Diagnosis> {
+        let is_of_endpoints = |it: &Diagnosis| {
+            matches!(
+                it.reason,
+                Reason::NoReadyEndpoints | Reason::NoEndpointSlice
+            )
+        };
+        let key = |it: &Diagnosis| (it.object.clone(), it.field.clone());
+        let now_empty = found.iter().filter(|it| is_of_endpoints(it)).map(key);
+        let now_empty: BTreeSet<(ObjectRef, String)> = now_empty.collect();
+        self.settling.retain(|it, _| now_empty.contains(it));
+        for it in now_empty {
+            self.settling.entry(it).or_insert(now);
+        }
+        let lasts = |since: &Instant| *since + SETTLE <= now;
+        let waiting = self.settling.values().filter(|it| !lasts(it)).min();
+        if let Some(since) = waiting.copied() {
+            self.due_at(since + SETTLE);
+        }
+        let settling = &self.settling;
+        let lasting = found.into_iter();
+        lasting
+            .filter(|it| !is_of_endpoints(it) || settling.get(&key(it)).is_none_or(lasts))
+            .collect()
     }
-}
-
-/// A panic while it is locked leaves nothing half done that matters: the next examination replaces it.
-fn lock(last: &Mutex<Last>) -> MutexGuard<'_, Last> {
-    last.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Time from a change to the examination, so that one sees all objects of a `kubectl apply`: 500 ms.
 const DELAY: Duration = Duration::from_millis(500);
 /// At least this many times as long as an examination took, none follows: it takes 2 % of a processor at most.
 const SHARE: u32 = 50;
+/// How long a Service is without endpoints before that is reported: 2 s.
+const SETTLE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use translate::{Batch, Event, Options};
+    use translate::{Batch, Event, Object, Options};
 
-    #[tokio::test(start_paused = true)]
-    async fn changes_are_examined_together_and_what_is_mended_is_gone() {
-        let text = "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: a}, spec: \
-                    {parentRefs: [{name: gone}]}}";
+    fn objects(text: &str) -> Vec<Object> {
         let source = translate::files::Source::new("a.yaml", text);
-        let objects = translate::files::admit(&[source]).objects;
-        let route = objects.into_iter().next().expect("it is valid").0;
-        let name = route.object_ref();
-        let outputs = Arc::new(Outputs::default());
-        let mut translator = Translator::new(Options::cluster());
-        let mut examination = Examination::default();
-        let apply = |event: Event, examination: &mut Examination, translator: &mut Translator| {
-            translator.apply(Batch::from_iter([event]), jiff::Timestamp::UNIX_EPOCH);
-            examination.changed(Instant::now());
-        };
-        apply(Event::Upsert(route), &mut examination, &mut translator);
-        let early = examination.run_if_due(&translator, &outputs);
-        assert!(early.is_none(), "it waits for more");
-        tokio::time::advance(DELAY).await;
-        let running = examination.run_if_due(&translator, &outputs);
-        running.expect("it is due").await.expect("it ends");
-        let found = outputs.diagnoses.get(&name).expect("a parent is missing");
-        assert_eq!(found[0].field, "spec.parentRefs[0].name");
-        assert_eq!(examination.due(), None);
+        let admitted = translate::files::admit(&[source]).objects;
+        admitted.into_iter().map(|it| it.0).collect()
+    }
 
-        apply(
-            Event::Delete(name.clone()),
-            &mut examination,
-            &mut translator,
-        );
-        tokio::time::advance(DELAY).await;
-        let running = examination.run_if_due(&translator, &outputs);
-        running.expect("it is due").await.expect("it ends");
-        assert_eq!(outputs.diagnoses.get(&name), None);
+    const ROUTE: &str = "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: a}, spec: \
+                         {parentRefs: [{name: NAME}], rules: [{backendRefs: [{name: shop, port: 80}]}]}}";
+
+    struct Scene {
+        outputs: Outputs,
+        translator: Translator,
+        examination: Examination,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            Self {
+                outputs: Outputs::default(),
+                translator: Translator::new(Options::cluster()),
+                examination: Examination::default(),
+            }
+        }
+
+        fn apply(&mut self, events: impl IntoIterator<Item = Event>) {
+            let batch = Batch::from_iter(events);
+            self.translator.apply(batch, jiff::Timestamp::UNIX_EPOCH);
+            self.examination.changed(Instant::now());
+        }
+
+        /// Goes on until nothing runs or is due before this time.
+        async fn pass(&mut self, until: Instant) {
+            loop {
+                self.examination.go_on(&self.translator, &self.outputs);
+                let is_due = self.examination.due.is_some_and(|it| it <= until);
+                if self.examination.running.is_none() && !is_due {
+                    return sleep_until(until).await;
+                }
+                self.examination.wake().await;
+            }
+        }
+
+        fn found(&self, object: &ObjectRef) -> Vec<Reason> {
+            let found = self.outputs.diagnoses.get(object);
+            let found = found.iter().flat_map(|it| it.iter());
+            found.map(|it| it.reason).collect()
+        }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_examination_runs_at_a_time() {
-        let outputs = Arc::new(Outputs::default());
-        let translator = Translator::new(Options::cluster());
-        let mut examination = Examination::default();
-        let running = Running(Arc::clone(&examination.last));
-        lock(&running.0).is_running = true;
-        examination.changed(Instant::now());
-        tokio::time::advance(DELAY).await;
-        let second = examination.run_if_due(&translator, &outputs);
-        assert!(second.is_none(), "the first one runs");
-        drop(running);
-        tokio::time::advance(DELAY).await;
-        let second = examination.run_if_due(&translator, &outputs);
-        second.expect("it is due").await.expect("it ends");
+    async fn changes_are_examined_together_and_what_is_mended_is_gone() {
+        let mut scene = Scene::new();
+        let objects = objects(&ROUTE.replace("NAME", "gone"));
+        let name = objects[0].object_ref();
+        let start = Instant::now();
+        scene.apply(objects.into_iter().map(Event::Upsert));
+        scene.pass(start + DELAY / 2).await;
+        assert_eq!(scene.found(&name), [], "it waits for more");
+        scene.pass(start + DELAY).await;
+        assert_eq!(scene.found(&name), [Reason::NoMatchingParent]);
+        assert_eq!(scene.examination.due, None);
+
+        scene.apply([Event::Delete(name.clone())]);
+        scene.pass(start + DELAY * 3).await;
+        assert_eq!(scene.found(&name), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn services_that_have_no_endpoint_for_a_moment_are_not_reported() {
+        let mut scene = Scene::new();
+        let gateway = "{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: edge}, spec: \
+                       {gatewayClassName: gateway, listeners: [{name: http, port: 80, protocol: HTTP}]}}";
+        let service =
+            "{apiVersion: v1, kind: Service, metadata: {name: shop}, spec: {ports: [{port: 80}]}}";
+        let route = ROUTE.replace("NAME", "edge");
+        let objects = objects(&format!("{route}\n---\n{gateway}\n---\n{service}"));
+        let route = objects.iter().find(|it| matches!(it, Object::HttpRoute(_)));
+        let route = route.expect("a route").object_ref();
+        let start = Instant::now();
+        scene.apply(objects.into_iter().map(Event::Upsert));
+        scene.pass(start + SETTLE).await;
+        assert_eq!(scene.found(&route), [], "it may end by itself");
+        scene.pass(start + SETTLE * 2).await;
+        assert_eq!(scene.found(&route), [Reason::NoEndpointSlice]);
     }
 }

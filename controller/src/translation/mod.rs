@@ -123,7 +123,7 @@ impl Translation {
                 gateways = self.outputs.addresses.changed() => self.push_addresses(gateways, &mut batch),
                 gateways = self.outputs.session_keys.changed() => self.push_session_keys(gateways, &mut batch),
                 () = sleep_until(self.wake_at.unwrap_or(far)) => {}
-                () = sleep_until(self.examination.due().unwrap_or(far)) => {}
+                () = self.examination.wake() => {}
                 () = ready(()), if !pending.is_empty() => {}
             }
             received.drain(..).for_each(|change| pending.push(change));
@@ -151,8 +151,7 @@ impl Translation {
             if is_serving {
                 pending.passed(count, took);
             }
-            // Its end is not awaited: it hands over what it finds.
-            let _ = self.examination.run_if_due(&self.translator, &self.outputs);
+            self.examination.go_on(&self.translator, &self.outputs);
             // Yields if changes keep coming.
             tokio::task::yield_now().await;
         }
@@ -293,7 +292,7 @@ impl Translation {
         let hints = Hints::new(self.translator.store(), Others::Hidden);
         let statuses = statuses.into_iter().map(|(object, mut status)| {
             match &mut status {
-                Some(status) => hints.complete(status),
+                Some(status) => hints.complete(&object, status),
                 None => shared.released(),
             }
             (object, status.map(|it| shared.share(it)))

@@ -244,7 +244,8 @@ on_both_drivers! {
         let gateway = at().start();
         assert_sum(&scrape(&gateway), "gateway_configuration_problems", &[], 0.0);
         let lost = "{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: lost}, \
-                    spec: {parentRefs: [{name: gw, sectionName: gone}]}}";
+                    spec: {parentRefs: [{name: gw, sectionName: gone}], rules: [{filters: [{type: RequestRedirect, \
+                    requestRedirect: {hostname: a.example}}]}]}}";
         gateway.reconfigure(&at().document(lost));
         waits_for_sum(&gateway, "gateway_configuration_problems", &[], 1.0);
     }

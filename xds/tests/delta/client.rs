@@ -359,7 +359,8 @@ fn a_type_whose_versions_are_too_many_to_report_is_received_again_as_a_whole() {
         requests.iter().map(Message::encoded_len).sum()
     };
     let requests = client.connect(Report::Versions);
-    assert!(size(&requests) < 1_000, "{}", size(&requests));
+    // What a proxy says of itself and of the few others: not 13 MB of names.
+    assert!(size(&requests) < 2_000, "{}", size(&requests));
     assert_eq!(held(&mut client, Kind::Policy).len(), 1);
     assert_eq!(held(&mut client, Kind::Service), []);
 

@@ -6,9 +6,10 @@ use anyhow::Result;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use serde_json::Value;
-use translate::diagnosis::{Hints, Others, diagnose};
+use translate::diagnosis::{Diagnosis, Hints, Others, diagnose};
 use translate::files::admit_value;
 use translate::naming::child_name;
+use translate::status::Reason;
 use translate::{ObjectKind, Options, Store};
 
 use super::objects::Object;
@@ -55,6 +56,8 @@ struct Reader<'a> {
     store: Store,
     unread: Vec<String>,
     partly_read: Vec<String>,
+    /// Kinds of which not all objects were read: nothing is concluded from one that is missing.
+    incomplete: BTreeSet<&'static str>,
 }
 
 impl<'a> Reader<'a> {
@@ -64,6 +67,7 @@ impl<'a> Reader<'a> {
             store: Store::default(),
             unread: Vec::new(),
             partly_read: Vec::new(),
+            incomplete: BTreeSet::new(),
         }
     }
 
@@ -89,7 +93,8 @@ impl<'a> Reader<'a> {
             classes.extend(gateways.map(|it| it.spec.gateway_class_name.clone()));
         }
         options.classes = classes;
-        all.diagnoses = diagnose(&self.store, &options, Others::Named);
+        let diagnoses = diagnose(&self.store, &options, Others::Named).into_iter();
+        all.diagnoses = diagnoses.filter(|it| self.is_certain(it)).collect();
         let hints = Hints::new(&self.store, Others::Named);
         let listed = all.routes.iter_mut().chain(&mut all.policies);
         for object in listed.chain(&mut all.listener_sets) {
@@ -121,6 +126,9 @@ impl<'a> Reader<'a> {
                 };
                 match self.cluster.list(&api, &what, "") {
                     Ok(Some(objects)) => {
+                        if refusal.is_some() {
+                            self.incomplete.insert(kind.name);
+                        }
                         self.partly_read.extend(refusal);
                         self.keep(kind, &objects);
                         return objects;
@@ -129,9 +137,23 @@ impl<'a> Reader<'a> {
                     Err(error) => refusal = Some(error.to_string()),
                 }
             }
+            if refusal.is_some() {
+                self.incomplete.insert(kind.name);
+            }
             self.unread.extend(refusal);
         }
         Vec::new()
+    }
+
+    /// Whether a finding does not rest on objects that could not be read.
+    fn is_certain(&self, diagnosis: &Diagnosis) -> bool {
+        let kinds: &[&str] = match diagnosis.reason {
+            Reason::NoMatchingParent => &["Gateway", "ListenerSet"],
+            Reason::NoEndpointSlice | Reason::NoReadyEndpoints => &["EndpointSlice"],
+            Reason::NoBackends | Reason::NoCredentials => &["TrafficPolicy"],
+            _ => &[],
+        };
+        !kinds.iter().any(|it| self.incomplete.contains(it))
     }
 
     /// Keeps objects in the form in which translation reads them. What it would refuse is left out: conditions

@@ -228,7 +228,7 @@ impl Object {
         let parents = status.parents.iter_mut().map(|it| &mut it.conditions);
         let lists = listeners.chain(parents).chain([&mut status.conditions]);
         for condition in lists.flatten().filter(|it| it.is_problem()) {
-            if let Cow::Owned(message) = hints.completed(&condition.message) {
+            if let Cow::Owned(message) = hints.completed(&self.namespace, &condition.message) {
                 condition.message = message;
             }
         }

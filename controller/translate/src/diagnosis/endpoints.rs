@@ -7,7 +7,6 @@ use xds::model::ObjectName;
 
 use super::view::View;
 use crate::backend::api::{AddressType, Endpoint, EndpointSlice, ServicePort};
-use crate::files::suggest;
 use crate::status::Reason;
 
 /// Why no endpoint of a Service takes requests for a port; `None` if one does.
@@ -39,17 +38,19 @@ pub(super) fn why_empty(
     if endpoints.iter().any(|it| is_available(it)) {
         return None;
     }
-    let count = endpoints.len();
+    // Without their number: the text would change with each of them, and the conditions of all routes with it.
     let why = if is_managed(&serving) {
-        format!("none of its {count} pods is ready: see why (kubectl describe pod)")
+        "none of its pods is ready: see why (kubectl describe pod)"
     } else {
-        format!("none of the {count} endpoints in its EndpointSlices is ready")
+        "none of the endpoints in its EndpointSlices is ready"
     };
-    Some((Reason::NoReadyEndpoints, why))
+    Some((Reason::NoReadyEndpoints, why.to_owned()))
 }
 
 fn without_slice(view: &View<'_>, service: &ObjectName) -> String {
-    let hint = suggest::hint(&service.name, view.sliced_services(&service.namespace));
+    let hint = view
+        .hints
+        .of_slices(service, view.sliced_services(&service.namespace));
     if view.is_machine() {
         format!(
             "no EndpointSlice has the label `kubernetes.io/service-name: {}`{hint}: add one with its addresses, \

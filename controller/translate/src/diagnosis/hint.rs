@@ -8,6 +8,7 @@ use xds::model::ObjectName;
 use crate::files::suggest;
 use crate::gateway::api::{AllowedRoutes, FromNamespaces, Gateway};
 use crate::objects::kinds::ObjectKind;
+use crate::objects::object_ref::ObjectRef;
 use crate::objects::store::Store;
 use crate::status::{Condition, Status, Statuses};
 
@@ -39,31 +40,33 @@ impl<'a> Hints<'a> {
         }
     }
 
-    /// Completes the messages of a status about objects that do not exist.
-    pub fn complete(&self, status: &mut Status) {
+    /// Completes the messages about objects that do not exist of the status of an object.
+    pub fn complete(&self, object: &ObjectRef, status: &mut Status) {
         for condition in status.conditions_mut() {
-            self.complete_condition(condition);
+            self.complete_condition(&object.name.namespace, condition);
         }
     }
 
     /// The same for all statuses.
     pub fn complete_all(&self, statuses: &mut Statuses) {
-        statuses.values_mut().for_each(|it| self.complete(it));
+        for (object, status) in statuses.iter_mut() {
+            self.complete(object, status);
+        }
     }
 
-    fn complete_condition(&self, condition: &mut Condition) {
+    fn complete_condition(&self, reader: &str, condition: &mut Condition) {
         if !condition.is_problem() {
             return;
         }
-        if let Cow::Owned(message) = self.completed(&condition.message) {
+        if let Cow::Owned(message) = self.completed(reader, &condition.message) {
             condition.message = message.into();
         }
     }
 
     /// The message with a hint after each `KIND NAMESPACE/NAME does not exist`, the form in which all of this
-    /// crate are written.
+    /// crate are written, for readers of a namespace.
     #[must_use]
-    pub fn completed<'m>(&self, message: &'m str) -> Cow<'m, str> {
+    pub fn completed<'m>(&self, reader: &str, message: &'m str) -> Cow<'m, str> {
         let mut completed = String::new();
         let mut rest = message;
         while let Some(end) = rest.find(MISSING) {
@@ -71,7 +74,10 @@ impl<'a> Hints<'a> {
             let (sentence, after) = after.split_at(MISSING.len());
             completed.push_str(before);
             completed.push_str(sentence);
-            if let Some(hint) = self.of_text(before).filter(|_| !after.starts_with(" (")) {
+            if let Some(hint) = self
+                .of_text(reader, before)
+                .filter(|_| !after.starts_with(" ("))
+            {
                 completed.push_str(&hint);
             }
             rest = after;
@@ -84,20 +90,31 @@ impl<'a> Hints<'a> {
     }
 
     /// A hint for the object that a text ends with.
-    fn of_text(&self, text: &str) -> Option<String> {
+    fn of_text(&self, reader: &str, text: &str) -> Option<String> {
         let mut words = text.rsplit(' ');
         let (name, kind) = (words.next()?, words.next()?);
         let (namespace, name) = name.split_once('/')?;
         // In a list of problems, the field is before the kind.
         let kind = kind.rsplit(['(', ':']).next()?;
-        self.of_missing(ObjectKind::named(kind)?, &ObjectName::new(namespace, name))
+        self.of_missing(
+            reader,
+            ObjectKind::named(kind)?,
+            &ObjectName::new(namespace, name),
+        )
     }
 
-    /// ` (did you mean …?)` for an object that does not exist, if anything is similar.
-    pub(super) fn of_missing(&self, kind: ObjectKind, wanted: &ObjectName) -> Option<String> {
+    /// ` (did you mean …?)` for an object that does not exist, if anything is similar that readers of a namespace
+    /// may know.
+    pub(super) fn of_missing(
+        &self,
+        reader: &str,
+        kind: ObjectKind,
+        wanted: &ObjectName,
+    ) -> Option<String> {
         let all = self.store.names(kind);
         let in_namespace = all.iter().filter(|it| it.namespace == wanted.namespace);
         let others = in_namespace.filter(|it| it.name != wanted.name);
+        let others = others.filter(|it| *it.namespace == *reader || self.may_tell(kind, it));
         let others: Vec<&str> = others.map(|it| &*it.name).collect();
         self.take_room(others.len())?;
         if let Some(near) = suggest::nearest(&wanted.name, others) {
@@ -124,6 +141,19 @@ impl<'a> Hints<'a> {
                 " (namespace `{}` and others have one of this name)",
                 first.namespace
             )),
+        }
+    }
+
+    /// ` (did you mean …?)` for a Service that no slice names, if one is for a similar name.
+    pub(super) fn of_slices<'n>(
+        &self,
+        service: &ObjectName,
+        known: impl Iterator<Item = &'n str>,
+    ) -> String {
+        let known: Vec<&str> = known.collect();
+        match self.take_room(known.len()) {
+            Some(()) => suggest::hint(&service.name, known),
+            None => String::new(),
         }
     }
 
@@ -203,8 +233,8 @@ mod tests {
             } else {
                 expected
             };
-            assert_eq!(hints.completed(message), expected);
-            assert_eq!(hints.completed(expected), expected, "once only");
+            assert_eq!(hints.completed("app", message), expected);
+            assert_eq!(hints.completed("app", expected), expected, "once only");
         }
     }
 
@@ -212,8 +242,14 @@ mod tests {
     fn tenants_are_not_told_names_of_other_namespaces() {
         let store = store(&[("other", "cart")]);
         let hints = Hints::new(&store, Others::Hidden);
-        let message = "Service app/cart does not exist: create it";
-        assert_eq!(hints.completed(message), message);
+        for message in [
+            "Service app/cart does not exist: create it",
+            "Service other/crat does not exist: create it",
+        ] {
+            assert_eq!(hints.completed("app", message), message);
+        }
+        let own = hints.completed("other", "Service other/crat does not exist: create it");
+        assert!(own.contains("did you mean `cart`?"), "{own}");
     }
 
     #[test]
@@ -223,7 +259,11 @@ mod tests {
         let store = store(&names);
         let hints = Hints::new(&store, Others::Named);
         let wanted = ObjectName::new("app", "servce-7");
-        let found = (0..1_000).filter(|_| hints.of_missing(ObjectKind::Service, &wanted).is_some());
+        let found = (0..1_000).filter(|_| {
+            hints
+                .of_missing("app", ObjectKind::Service, &wanted)
+                .is_some()
+        });
         assert_eq!(found.count(), super::MOST_COMPARED / 1_000);
     }
 }

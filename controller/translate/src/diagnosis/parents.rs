@@ -61,7 +61,7 @@ fn missing(
         return;
     }
     let (kind, name) = (parent.kind(), parent.name());
-    let hint = view.hints.of_missing(kind, name);
+    let hint = view.hints.of_missing(&object.name.namespace, kind, name);
     let what = hint.as_deref().unwrap_or_default();
     let text = format!(
         "{kind} {name} does not exist{what}, so it serves nothing there: correct the name, or create it"

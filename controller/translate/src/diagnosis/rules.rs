@@ -19,12 +19,7 @@ pub(super) fn examine(view: &View<'_>, route: &RouteView<'_>, found: &mut Vec<Di
     }
     for (index, rule) in route.rules.iter().enumerate() {
         without_backends(view, route, (index, rule), found);
-        for (at, (backend, weight)) in rule.backends.iter().enumerate() {
-            let field = format!("spec.rules[{index}].backendRefs[{at}]");
-            if *weight > 0 {
-                without_endpoints(view, route, (field, *backend), found);
-            }
-        }
+        without_endpoints(view, route, (index, rule), found);
         of_filters(view, route, (index, rule), found);
     }
 }
@@ -75,16 +70,35 @@ fn of_filters(
     }
 }
 
+/// Backends without endpoints: an error if no other has any, else those of its weight fail.
 fn without_endpoints(
     view: &View<'_>,
     route: &RouteView<'_>,
-    (field, backend): (String, BackendReference<'_>),
+    (index, rule): (usize, &RuleView<'_>),
     found: &mut Vec<Diagnosis>,
 ) {
-    if let Some((reason, why)) = why_unavailable(view, route, backend) {
-        let text = format!("{why}; until then {}", effect(route.carries, "503"));
-        let field = (field, reason);
-        found.push(finding(&route.object, Level::Error, field, text));
+    let backends = rule.backends.iter().enumerate();
+    let empty = backends.filter(|(_, (_, weight))| *weight > 0);
+    let empty = empty.filter_map(|(at, (backend, weight))| {
+        let (reason, why) = why_unavailable(view, route, *backend)?;
+        Some((at, *weight, reason, why))
+    });
+    let empty: Vec<(usize, u32, Reason, String)> = empty.collect();
+    let sum = |weights: &mut dyn Iterator<Item = u32>| weights.map(u64::from).sum::<u64>();
+    let all = sum(&mut rule.backends.iter().map(|it| it.1));
+    let failing = sum(&mut empty.iter().map(|it| it.1));
+    for (at, weight, reason, why) in empty {
+        let field = format!("spec.rules[{index}].backendRefs[{at}]");
+        let (level, share) = if failing == all {
+            (Level::Error, String::new())
+        } else {
+            (
+                Level::Warning,
+                format!(" for {weight} of {all}, its weight"),
+            )
+        };
+        let text = format!("{why}; until then {}{share}", effect(route.carries, "503"));
+        found.push(finding(&route.object, level, (field, reason), text));
     }
 }
 
@@ -100,6 +114,9 @@ fn why_unavailable(
     }
     let namespace = backend.namespace.unwrap_or(route.namespace());
     let name = ObjectName::new(namespace, backend.name);
+    if !view.permits(route, &name) {
+        return None;
+    }
     let service = view.store.services.get(&name)?;
     if service.spec.kind.as_deref() == Some("ExternalName") {
         return None;

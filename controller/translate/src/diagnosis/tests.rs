@@ -89,7 +89,7 @@ fn without_endpoints() -> Vec<WithoutEndpoints> {
         (
             slice(PORT, not_ready, MANAGED),
             cluster(),
-            "none of its 1 pods is ready",
+            "none of its pods is ready",
         ),
     ]
 }

@@ -1,6 +1,7 @@
 //! Rules that never get a request, because another one has the same match: that of the older route wins.
 
 use std::fmt::Write as _;
+use std::rc::Rc;
 
 use xds::fast_hash::FastHashMap;
 use xds::model::ObjectName;
@@ -8,13 +9,15 @@ use xds::model::ObjectName;
 use super::view::{Matches, RouteView, View};
 use super::{Diagnosis, finding};
 use crate::level::Level;
+use crate::objects::owner::Owner;
 use crate::route::api::{
     GrpcRouteMatch, HttpHeaderMatch, HttpRouteMatch, ParentReference, PathMatchType,
 };
 use crate::status::Reason;
 
-/// What decides which rule takes a request: Gateway, host and match.
-type Key = (ObjectName, String, String);
+/// What decides which rule takes a request: parent, host and match. Routes of one namespace only are compared: a
+/// listener admits all of them or none, and nobody is told of the routes of others.
+type Key<'a> = (Owner, &'a str, &'a str, Rc<str>);
 
 /// Where a match is.
 #[derive(Clone, Copy)]
@@ -29,8 +32,9 @@ pub(super) fn examine(view: &View<'_>, found: &mut Vec<Diagnosis>) {
     let mut routes: Vec<&RouteView<'_>> = view.routes().iter().collect();
     // In the order in which Gateway API prefers them.
     routes.sort_by(|a, b| (a.created, &a.object.name).cmp(&(b.created, &b.object.name)));
-    let mut winners: FastHashMap<Key, Vec<Place<'_>>> = FastHashMap::default();
+    let mut winners: FastHashMap<Key<'_>, Vec<Place<'_>>> = FastHashMap::default();
     for route in routes {
+        let already = found.len();
         for (parent, owner) in route.owners() {
             let Some(gateway) = view.gateway_of(&owner) else {
                 continue;
@@ -43,35 +47,27 @@ pub(super) fn examine(view: &View<'_>, found: &mut Vec<Diagnosis>) {
                     at,
                 };
                 for host in hosts(route) {
-                    let key = (gateway.clone(), host.to_owned(), text.clone());
-                    take(key, place, &mut winners, found);
+                    let key = (owner.clone(), route.namespace(), host, Rc::clone(&text));
+                    let before = winners.entry(key).or_default();
+                    let winner = before.iter().find(|it| it.covers(&place)).copied();
+                    if let Some(winner) = winner {
+                        if !winner.is(&place) && found.len() < already + MOST_FOUND {
+                            found.push(never_used(place, winner, (&gateway, host)));
+                        }
+                    } else if before.len() < MOST_PLACES {
+                        before.push(place);
+                    }
                 }
             }
         }
     }
 }
 
-/// Records a match, or reports it if another one has its requests.
-fn take<'a>(
-    key: Key,
-    place: Place<'a>,
-    winners: &mut FastHashMap<Key, Vec<Place<'a>>>,
-    found: &mut Vec<Diagnosis>,
-) {
-    let host = key.1.clone();
-    let before = winners.entry(key).or_default();
-    let winner = before.iter().find(|it| it.meets(&place)).copied();
-    match winner {
-        // The same rule by another parent, or with a host twice.
-        Some(it)
-            if it.route.object == place.route.object
-                && (it.rule, it.at) == (place.rule, place.at) => {}
-        Some(winner) => found.push(never_used(place, winner, &host)),
-        None => before.push(place),
-    }
-}
-
-fn never_used(place: Place<'_>, winner: Place<'_>, host: &str) -> Diagnosis {
+fn never_used(
+    place: Place<'_>,
+    winner: Place<'_>,
+    (gateway, host): (&ObjectName, &str),
+) -> Diagnosis {
     let Place { rule, at, .. } = place;
     let host = if host == "*" {
         String::new()
@@ -87,7 +83,7 @@ fn never_used(place: Place<'_>, winner: Place<'_>, host: &str) -> Diagnosis {
         )
     };
     let text = format!(
-        "the match gets no requests{host}: {winner}; remove one of the two, or make one narrower"
+        "the match gets no requests{host} at Gateway {gateway}: {winner}; remove one of the two, or make one narrower"
     );
     let field = format!("spec.rules[{rule}].matches[{at}]");
     let field = (field, Reason::RouteRulesOverlap);
@@ -95,17 +91,23 @@ fn never_used(place: Place<'_>, winner: Place<'_>, host: &str) -> Diagnosis {
 }
 
 impl Place<'_> {
-    /// Whether both are at a common listener, as far as their parents tell.
-    fn meets(&self, other: &Self) -> bool {
-        let (a, b) = (self.parent, other.parent);
-        let is_any_or_same = a.section_name.is_none()
-            || b.section_name.is_none()
-            || a.section_name == b.section_name;
-        let port = a.port.is_none() || b.port.is_none() || a.port == b.port;
-        // Listeners of a Gateway and of its ListenerSets are different ones.
-        is_any_or_same && port && a.kind == b.kind && a.name == b.name
+    /// Whether it is at every listener of the parent at which the other one is: otherwise that one has requests.
+    fn covers(&self, other: &Self) -> bool {
+        let (own, other) = (self.parent, other.parent);
+        (own.section_name.is_none() || own.section_name == other.section_name)
+            && (own.port.is_none() || own.port == other.port)
+    }
+
+    /// Whether it is the same rule: by another parent, or with a host twice.
+    fn is(&self, other: &Self) -> bool {
+        self.route.object == other.route.object && (self.rule, self.at) == (other.rule, other.at)
     }
 }
+
+/// Findings about a route, at most: more would not be read.
+const MOST_FOUND: usize = 8;
+/// Rules with the same match at different listeners that are compared with the next one: listeners of a Gateway.
+const MOST_PLACES: usize = 64;
 
 fn hosts<'a>(route: &'a RouteView<'_>) -> impl Iterator<Item = &'a str> {
     let any = route.hostnames.is_empty().then_some("*");
@@ -114,7 +116,7 @@ fn hosts<'a>(route: &'a RouteView<'_>) -> impl Iterator<Item = &'a str> {
 }
 
 /// The matches of a route, each with its place and in a form that is equal for equal ones.
-fn matches<'a>(route: &'a RouteView<'_>) -> impl Iterator<Item = (usize, usize, String)> + 'a {
+fn matches<'a>(route: &'a RouteView<'_>) -> impl Iterator<Item = (usize, usize, Rc<str>)> + 'a {
     route.rules.iter().enumerate().flat_map(|(index, rule)| {
         let texts: Vec<String> = match rule.matches {
             Matches::Http(rule) => rule.matches.iter().map(of_http).collect(),
@@ -123,7 +125,7 @@ fn matches<'a>(route: &'a RouteView<'_>) -> impl Iterator<Item = (usize, usize, 
             Matches::None => Vec::new(),
         };
         let texts = texts.into_iter().enumerate();
-        texts.map(move |(at, text)| (index, at, text))
+        texts.map(move |(at, text)| (index, at, text.into()))
     })
 }
 

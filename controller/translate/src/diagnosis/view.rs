@@ -9,6 +9,8 @@ use super::hint::{Hints, Others};
 use crate::backend::api::{BackendReference, EndpointSlice, SERVICE_NAME_LABEL};
 use crate::backend::referrer::TrafficKind;
 use crate::gateway::api::Gateway;
+use crate::objects::grants::{Grants, ReferenceDirection};
+use crate::objects::kinds::ObjectKind;
 use crate::objects::object_ref::ObjectRef;
 use crate::objects::owner::Owner;
 use crate::objects::store::Store;
@@ -26,6 +28,9 @@ pub(super) struct View<'a> {
     pub(super) options: &'a Options,
     pub(super) hints: Hints<'a>,
     routes: Vec<RouteView<'a>>,
+    grants: Grants,
+    /// The Gateways that routes can have without naming them.
+    defaults: Vec<ObjectName>,
     /// Where each route is among them.
     places: FastHashMap<ObjectRef, usize>,
     /// What policies respond for: the object, and the rule or listener if it is one only.
@@ -85,6 +90,8 @@ impl<'a> View<'a> {
             options,
             places,
             responding: responding(store),
+            grants: grants(store),
+            defaults: defaults(store),
             hints: Hints::new(store, others),
             routes,
             slices,
@@ -139,12 +146,31 @@ impl<'a> View<'a> {
         let mut levels = vec![object.clone()];
         let route = self.places.get(object).map(|at| &self.routes[*at]);
         let parents = route.into_iter().flat_map(RouteView::owners).map(|it| it.1);
+        if route.is_some_and(|it| it.scope == DefaultScope::All) {
+            let defaults = self.defaults.iter();
+            levels.extend(defaults.map(ObjectRef::of::<Gateway>));
+        }
         for parent in parents.chain(Owner::new(object.kind, object.name.clone())) {
             levels.push(ObjectRef::from(&parent));
             let gateway = self.gateway_of(&parent);
             levels.extend(gateway.map(|it| ObjectRef::of::<Gateway>(&it)));
         }
         levels
+    }
+
+    /// Whether a route may refer to a Service: without a grant of its namespace, nothing of it is told.
+    pub(super) fn permits(&self, route: &RouteView<'_>, service: &ObjectName) -> bool {
+        let (from, to) = (route.object.kind, ObjectKind::Service);
+        let own = route.namespace();
+        let way = ReferenceDirection {
+            from: (from.group().into(), from.name().into(), own.into()),
+            to: (
+                to.group().into(),
+                to.name().into(),
+                (&*service.namespace).into(),
+            ),
+        };
+        *own == *service.namespace || self.grants.permit(&way, &service.name)
     }
 
     /// Whether a policy responds to the requests of a rule, at least to some.
@@ -204,6 +230,20 @@ where
         rules: route.rules().iter().map(ExaminedRule::view).collect(),
     });
     routes.extend(all);
+}
+
+fn grants(store: &Store) -> Grants {
+    let mut grants = Grants::default();
+    for (name, grant) in &store.reference_grants {
+        grants.replace(name, None, Some(grant));
+    }
+    grants
+}
+
+fn defaults(store: &Store) -> Vec<ObjectName> {
+    let all = store.gateways.iter();
+    let defaults = all.filter(|(_, it)| it.spec.default_scope == DefaultScope::All);
+    defaults.map(|(name, _)| name.clone()).collect()
 }
 
 fn responding(store: &Store) -> FastHashMap<ObjectRef, Vec<Option<&str>>> {

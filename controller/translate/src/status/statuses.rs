@@ -20,8 +20,8 @@ impl Statuses {
     }
 
     /// The statuses, to complete their messages.
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Status> {
-        self.0.values_mut()
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&ObjectRef, &mut Status)> {
+        self.0.iter_mut()
     }
 
     /// The status of an object.

@@ -41,7 +41,7 @@ impl Report {
         for (object, mut status) in statuses {
             let before = self.reported.remove(&object).unwrap_or_default();
             if let Some(status) = &mut status {
-                hints.complete(status);
+                hints.complete(&object, status);
             }
             let conditions = status
                 .iter()
@@ -63,10 +63,18 @@ impl Report {
 
     /// Takes what does not work as it is written, and logs what is new of it, and what is well again.
     pub(super) fn diagnoses(&mut self, now: Vec<Diagnosis>, configuration: &Configuration) {
-        for gone in self.diagnoses.iter().filter(|it| !now.contains(it)) {
+        // A text may change while the problem is the same: another name is suggested.
+        let identity = |it: &Diagnosis| (it.object.clone(), it.field.clone(), it.reason);
+        let before: BTreeSet<_> = self.diagnoses.iter().map(identity).collect();
+        let after: BTreeSet<_> = now.iter().map(identity).collect();
+        for gone in self
+            .diagnoses
+            .iter()
+            .filter(|it| !after.contains(&identity(it)))
+        {
             info!(reason = %gone.reason, "well again: {} {}", gone.object, gone.field);
         }
-        for new in now.iter().filter(|it| !self.diagnoses.contains(it)) {
+        for new in now.iter().filter(|it| !before.contains(&identity(it))) {
             let place = place(configuration, &new.object, Some(&new.field));
             let reason = new.reason;
             match new.level {

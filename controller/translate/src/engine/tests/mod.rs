@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
-use xds::model::{Model, ObjectName, ResourceKey};
+use xds::model::{Model, ObjectName, ResourceKey, SessionKey, SessionKeys};
 
 use super::fact::Fact;
 use super::{Batch, Delta, Event, Translator};
@@ -96,6 +96,8 @@ enum Step {
     Delete(usize),
     Addresses(bool),
     Assign(usize, bool),
+    /// Session keys of a Gateway, or none.
+    SessionKeys(usize, bool),
     TrustBundles(bool),
     /// Parameters, with limits or without.
     Limits(bool),
@@ -113,6 +115,7 @@ fn history() -> impl Strategy<Value = History> {
         3 => thing.prop_map(Step::Delete),
         1 => any::<bool>().prop_map(Step::Addresses),
         1 => (1..3usize, any::<bool>()).prop_map(|(gateway, some)| Step::Assign(gateway, some)),
+        1 => (1..3usize, any::<bool>()).prop_map(|(gateway, some)| Step::SessionKeys(gateway, some)),
         1 => any::<bool>().prop_map(Step::TrustBundles),
         1 => any::<bool>().prop_map(Step::Limits),
         1 => any::<bool>().prop_map(Step::ClassParameters),
@@ -164,6 +167,14 @@ fn events(step: &Step) -> Vec<Event> {
                 Event::Parameters(name.clone(), false),
                 Event::ListenerLimits(name, ListenerLimits::default()),
             ];
+        }
+        Step::SessionKeys(gateway, some) => {
+            let gateway = ObjectName::new("a", &format!("g{gateway}"));
+            let keys = some.then(|| {
+                let key = SessionKey::new(&[7; 32]).expect("32 bytes");
+                SessionKeys::new(vec![key], 0).expect("one key")
+            });
+            Event::SessionKeys(gateway, keys)
         }
         Step::Assign(gateway, some) => {
             let address = GatewayAddress {
