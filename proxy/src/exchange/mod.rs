@@ -10,6 +10,7 @@ mod key_waits;
 pub(crate) mod local_response;
 mod outgoing;
 pub(crate) mod page_fetch;
+mod page_requests;
 mod proxy;
 mod rate_limited;
 mod record;

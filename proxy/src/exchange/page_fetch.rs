@@ -1,6 +1,5 @@
 //! Asks a page server for the page of an error.
 
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
@@ -11,7 +10,7 @@ use super::{Exchange, Holds, Proxy, RequestRecord};
 use crate::channel::relay::Side;
 use crate::config::{Cluster, ClusterIndex, PagesInForce, Rule};
 use crate::failure::{Failure, FailureKind};
-use crate::limits::{PAGE_BYTES, PAGE_REQUESTS, PAGE_TIMEOUT};
+use crate::limits::{PAGE_BYTES, PAGE_TIMEOUT};
 use crate::net::Liveness;
 use crate::policy::answer::{PageRequest, PageResult, PageServer, ServedPage, is_page_request};
 use crate::policy::normalise::Target;
@@ -88,14 +87,15 @@ impl PageFetch<'_, '_> {
         }
         let timeout = timeout(self.client.until, Instant::now());
         let timeout = timeout.ok_or(NoPage::failed("the request's timeout leaves no time"))?;
-        let _place = Place::take(&self.proxy.page_requests).ok_or(NoPage {
-            result: PageResult::TooMany,
-            why: "too many requests for pages are in flight",
-        })?;
         let cluster = pages.cluster(server);
         let cluster = cluster.map_err(|why| NoPage::failed(why.reason()))?;
         let cluster = self.holds.cluster_of_page(cluster);
         let cluster = cluster.ok_or(NoPage::failed("its cluster is gone"))?;
+        let place = self.proxy.page_requests.enter(cluster.id);
+        let _place = place.ok_or(NoPage {
+            result: PageResult::TooMany,
+            why: "too many requests for pages are in flight",
+        })?;
         let mut lines = Vec::new();
         self.request(status)
             .write_lines(|name| self.received.values(name), &mut lines);
@@ -176,25 +176,6 @@ impl Exchange<'_> {
 fn timeout(until: Option<Instant>, now: Instant) -> Option<Duration> {
     let left = until.map_or(PAGE_TIMEOUT, |until| until.saturating_duration_since(now));
     (!left.is_zero()).then(|| left.min(PAGE_TIMEOUT))
-}
-
-/// A place among the requests for pages of a shard.
-struct Place<'p>(&'p Cell<u32>);
-
-impl<'p> Place<'p> {
-    fn take(in_flight: &'p Cell<u32>) -> Option<Self> {
-        let number = in_flight.get();
-        (number < PAGE_REQUESTS).then(|| {
-            in_flight.set(number.saturating_add(1));
-            Self(in_flight)
-        })
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get().saturating_sub(1));
-    }
 }
 
 #[cfg(test)]

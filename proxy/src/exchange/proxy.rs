@@ -1,6 +1,6 @@
 //! The per-shard state shared by requests and byte-proxied connections.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::policy::jwt::TokenCache;
@@ -11,6 +11,7 @@ use crate::trace::Watches;
 use crate::upstream::Upstreams;
 
 use super::key_waits::KeyWaits;
+use super::page_requests::PageRequests;
 use super::scratch::ScratchPool;
 
 /// The per-shard state shared by everything proxied.
@@ -28,7 +29,7 @@ pub(crate) struct Proxy {
     /// Requests waiting for a key set.
     pub(crate) key_waits: KeyWaits,
     /// Requests for pages of errors that are in flight.
-    pub(crate) page_requests: Cell<u32>,
+    pub(crate) page_requests: PageRequests,
     /// Live traces (`gwctl trace`) that requests are matched against.
     pub(crate) watches: Watches,
 }
@@ -44,7 +45,7 @@ impl Proxy {
             path_rewrites: RefCell::default(),
             tokens: RefCell::default(),
             key_waits: KeyWaits::default(),
-            page_requests: Cell::default(),
+            page_requests: PageRequests::default(),
             watches: Watches::default(),
         }
     }

@@ -13,9 +13,10 @@ pub const ANSWER_PIECE_BYTES: usize = 16 << 10;
 pub const PAGE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest page of a server: 256 KiB, that of a body in a ConfigMap.
 pub const PAGE_BYTES: usize = 256 << 10;
-/// Requests for pages in flight: at most 64 of a shard, with pages of 16 MiB together. While a server hangs, errors
-/// beyond wait for nothing.
-pub const PAGE_REQUESTS: u32 = 64;
+/// Requests for pages in flight: at most 64 of a shard, with pages of 16 MiB together. Servers share them fairly, so
+/// that one that hangs gets half of them and leaves the others for those of other tenants; errors beyond wait for
+/// nothing.
+pub const PAGE_REQUESTS: usize = 64;
 /// Old content of a backend that is read in order to use its connection again: up to 64 KiB, as of clients.
 pub const PAGE_DRAIN_BYTES: u64 = 64 << 10;
 /// Time for it: 200 ms, two ticks. What is on its way arrives by then, and the client's next request waits as long.

@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
-use super::page_servers::served;
-use crate::support::{Reply, gateway, on_both_drivers, origin, status};
+use super::page_servers::{gateway_with, page, served};
+use crate::support::{Client, Reply, gateway, on_both_drivers, origin, status};
 
 on_both_drivers! {
     /// The page would be cut off at the route's timeout.
@@ -21,5 +21,29 @@ on_both_drivers! {
         assert_eq!(client.gets("/").expects(502).text(), "502 Bad Gateway\n");
         assert!(begun.elapsed().as_millis() < 1000, "{:?}", begun.elapsed());
         assert_eq!(pages.requests().len(), 1);
+    }
+
+    /// The server of one tenant cannot take the pages of all.
+    fn a_page_server_that_hangs_leaves_places_for_others(driver) {
+        let (hanging, other) = (origin().replies(Reply::at_once().stalls()), origin().replies(page(200, "a page")));
+        let of_other = "backendRef: {group: gateway-system.io, kind: Backend, name: other}";
+        let gateway = gateway_with(&hanging, driver)
+            .backend("other", &[other.address()])
+            .rule("{name: other, matches: [{path: {value: /b}}]}")
+            .policy_of("HTTPRoute/route-0/other", &format!("errorPages: [{{statuses: [400-599], source: Any, {of_other}}}]"))
+            .shards(1)
+            .start();
+        let mut client = gateway.client();
+        let mut waiting: Vec<Client> = (0..100).map(|_| gateway.client()).collect();
+        for client in &mut waiting {
+            client.gets("/a");
+        }
+        // It had no place, or the server has run out of time.
+        waiting.pop().expect("one of them").expects(500);
+        assert_eq!(client.gets("/b").expects(500).text(), "a page");
+        assert!(hanging.open_connections() <= 32, "half of the places are for others");
+        for client in &mut waiting {
+            client.expects(500);
+        }
     }
 }

@@ -322,7 +322,7 @@ on_both_drivers! {
             client.gets("/a");
         }
         others.gets("/app").expects(200);
-        assert!(pages.open_connections() <= 64, "at most 64 are asked at once");
+        assert!(pages.open_connections() <= 32, "at most 32 are asked of it at once");
         for client in &mut clients {
             let answer = client.expects(500);
             assert_eq!(answer.value("content-type"), Some("text/plain; charset=utf-8"), "{answer}");
