@@ -24,8 +24,17 @@ pub(crate) struct PageFetch<'f, 'a> {
     pub(crate) holds: &'f Holds,
     pub(crate) received: &'f Received,
     pub(crate) client: Side<'f>,
+    pub(crate) upload: UploadState,
     pub(crate) record: &'f RequestRecord<'a>,
     pub(crate) target: Option<Target<'f>>,
+}
+
+/// Whether the body of the request is received while its page is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UploadState {
+    Running,
+    /// It is complete, or nothing more of it is read.
+    Over,
 }
 
 /// Why there is no page.
@@ -118,13 +127,14 @@ impl PageFetch<'_, '_> {
         page.map_err(NoPage::failed)
     }
 
-    /// The client, if it can be watched: not one from which nothing is read any more, because its body was too slow.
+    /// The client, if it can be watched: not one from which nothing is read any more, because its body was too slow,
+    /// or may be too slow meanwhile. Such a client looks as if it had closed its direction.
     fn watched_client(&self) -> Option<&Deadline> {
         let is_open = matches!(
             self.client.stream.liveness(),
             Liveness::Quiet | Liveness::Readable
         );
-        is_open.then_some(self.client.deadline)
+        (is_open && self.upload == UploadState::Over).then_some(self.client.deadline)
     }
 
     fn request(&self, status: StatusCode) -> PageRequest<'_> {

@@ -8,7 +8,7 @@ use xds::model::Content;
 use crate::channel::Channel;
 use crate::channel::relay::Side;
 use crate::exchange::Matched;
-use crate::exchange::page_fetch::PageFetch;
+use crate::exchange::page_fetch::{PageFetch, UploadState};
 use crate::failure::{Failure, FailureKind};
 use crate::http::authority::MAX_HOST_BYTES;
 use crate::http::grpc;
@@ -68,7 +68,12 @@ impl<'a> Download<'a, '_> {
         // That of the head: the endpoint is not waited for meanwhile.
         self.connection.deadline.disarm();
         let status = side.response.status;
-        let page = self.content_of(page, side).await?;
+        let upload = if uploaded() {
+            UploadState::Over
+        } else {
+            UploadState::Running
+        };
+        let page = self.content_of(page, side, upload).await?;
         let framing = side.response.framing;
         self.write_content_lines(&page.lines, side);
         let bytes = page.body.len() as u64;
@@ -105,6 +110,7 @@ impl<'a> Download<'a, '_> {
         &self,
         page: ChosenPage<'a>,
         side: &ResponseSide<'_, '_>,
+        upload: UploadState,
     ) -> Result<Page<'a>, Failure> {
         let status = StatusCode::from_u16(side.response.status).unwrap_or(StatusCode::BAD_GATEWAY);
         let pages_sent = &side.proxy.shard.counters.error_pages;
@@ -122,8 +128,8 @@ impl<'a> Download<'a, '_> {
                 Ok(Page { lines, body })
             }
             PageContent::Server(server) => {
-                let served = self.served_page((page.policy, server), status, side);
-                let served = served.await?;
+                let from = (page.policy, server);
+                let served = self.served_page(from, status, side, upload).await?;
                 if served.is_some() {
                     pages_sent.count(PageSource::Backend);
                 }
@@ -138,6 +144,7 @@ impl<'a> Download<'a, '_> {
         (policy, server): (&str, &PageServer),
         status: StatusCode,
         side: &ResponseSide<'_, '_>,
+        upload: UploadState,
     ) -> Result<Option<Page<'a>>, Failure> {
         let Matched { rule, target, .. } = self.attempt.matched;
         let Some(pages) = rule.error_pages() else {
@@ -148,6 +155,7 @@ impl<'a> Download<'a, '_> {
             holds: side.holds,
             received: side.received,
             client: side.client,
+            upload,
             record: side.record,
             target: Some(target),
         };

@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use crate::channel::relay::Side;
 use crate::config::PagesInForce;
-use crate::exchange::page_fetch::PageFetch;
+use crate::exchange::page_fetch::{PageFetch, UploadState};
 use crate::exchange::{ConnectionOutcome, Exchange};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::encode::field;
@@ -88,6 +88,7 @@ impl<'a> Exchange<'a> {
             holds: self.holds,
             received: self.received,
             client: Side::of(&self.client.stream, &self.client.deadline),
+            upload: UploadState::Over,
             record: &self.record,
             target,
         };

@@ -1,10 +1,11 @@
 //! Page servers that hang or are slow: neither the error that waits for a page, nor other requests, nor the server
 //! itself suffer by that.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::page_servers::{gateway_with, page, served};
-use crate::support::{Client, Reply, gateway, on_both_drivers, origin, status};
+use crate::support::pki::authority;
+use crate::support::{Client, Gate, Reply, gateway, on_both_drivers, origin, status, tls};
 
 on_both_drivers! {
     /// The page would be cut off at the route's timeout.
@@ -44,6 +45,33 @@ on_both_drivers! {
         assert!(hanging.open_connections() <= 32, "half of the places are for others");
         for client in &mut waiting {
             client.expects(500);
+        }
+    }
+
+    /// When the timeout of the upload passes meanwhile, the gateway closes that direction itself, which must not look
+    /// as if the client had left.
+    fn an_upload_that_stalls_while_a_page_is_asked_for_leaves_the_client_its_page(driver) {
+        let app = origin().replies(Reply::at_once().sends("HTTP/1.1 503 Busy\r\nContent-Length: 3\r\n\r\nold"));
+        let (pages, ca) = (origin(), authority("ca"));
+        let gateway = gateway(driver)
+            .backend("pages", &[pages.address()])
+            .https("web", None, &[&ca.server(&["a.test"])])
+            .backend("origin", &[app.address()])
+            .rule_of("web", "{backendRefs: [{@origin}]}")
+            .rule("{matches: [{path: {value: /app}}], backendRefs: [{@origin}]}")
+            .policy(&served("Any"))
+            .limits("bodyIdleTimeout: 200ms")
+            .start();
+        for mut client in [gateway.client(), gateway.tls_client(&tls(&ca, "a.test"))] {
+            let (gate, asked) = (Gate::default(), pages.requests().len());
+            let late = Reply::at_once().waits_for(&gate);
+            pages.now_replies(late.sends("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\na page"));
+            client.sends("POST /app HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\nhalf");
+            pages.waits_for_requests(asked + 1);
+            // Longer than the upload's timeout, and the interval in which clients are watched.
+            client.expects_silence_for(Duration::from_millis(600));
+            gate.open();
+            assert_eq!(client.expects(503).text(), "a page");
         }
     }
 }
