@@ -118,6 +118,7 @@ impl PageFetch<'_, '_> {
         };
         let limits = SubrequestLimits {
             timeout,
+            late: None,
             body_bytes: PAGE_BYTES,
             client: self.watched_client(),
         };

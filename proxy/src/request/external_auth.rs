@@ -20,6 +20,7 @@ use crate::policy::normalise::Target;
 use crate::shard::deadline::Deadline;
 use crate::shard::tasks::TaskState;
 use crate::upstream::call;
+use crate::upstream::health::Outcome;
 use crate::upstream::subrequest::{self, Subrequest, SubrequestLimits};
 
 /// The servers to call, and their limits.
@@ -196,6 +197,7 @@ impl<'a> Exchange<'a> {
                 };
                 let subrequest_limits = SubrequestLimits {
                     timeout: call.timeout,
+                    late: Some(Outcome::Failure),
                     body_bytes: EXTERNAL_AUTH_RESPONSE_BYTES,
                     client: Some(&self.client.deadline),
                 };

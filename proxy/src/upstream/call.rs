@@ -178,7 +178,8 @@ impl<'a> Call<'a> {
         client: Client<'a>,
     ) -> Result<(Self, CallMessages), CallError> {
         let until = Instant::now() + timeout;
-        let reached = reach(upstreams, cluster, Protocol::Http2, refused_by, until).await;
+        let time = (until, Some(Outcome::Failure));
+        let reached = reach(upstreams, cluster, Protocol::Http2, refused_by, time).await;
         let reached = reached.map_err(CallError::Unreached)?;
         let stream = reached.connection.stream.as_h2();
         let stream = stream.expect("what is opened for HTTP/2 is a stream of it");

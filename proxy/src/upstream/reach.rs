@@ -22,8 +22,8 @@ pub(super) struct EndpointConnection<'a> {
     pub(super) connection: Box<Connection>,
 }
 
-/// Connects to an endpoint of the cluster, and to another one if that fails, until `until`. `avoided`
-/// comes last: it has just refused the same call.
+/// Connects to an endpoint of the cluster, and to another one if that fails, until `until`; one to which connecting
+/// takes longer than that has the outcome `late`. `avoided` comes last: it has just refused the same call.
 ///
 /// # Errors
 ///
@@ -33,7 +33,7 @@ pub(super) async fn reach<'a>(
     cluster: &'a Cluster,
     protocol: Protocol,
     avoided: Option<Interned>,
-    until: Instant,
+    (until, late): (Instant, Option<Outcome>),
 ) -> Result<EndpointConnection<'a>, Failure> {
     let states = &upstreams.endpoints;
     let mut tried = Vec::from_iter(avoided);
@@ -57,7 +57,11 @@ pub(super) async fn reach<'a>(
                 });
             }
             Err(failure) => {
-                if let Some(outcome) = Outcome::failed(failure) {
+                let is_late =
+                    failure.kind == FailureKind::ConnectTimeout && Instant::now() >= until;
+                let outcome = Outcome::failed(failure);
+                let outcome = if is_late { outcome.and(late) } else { outcome };
+                if let Some(outcome) = outcome {
                     endpoint_use.report(states, &cluster.set, outcome, Instant::now());
                 }
                 let again = failure.kind.retry() == Retry::Safe

@@ -58,6 +58,9 @@ pub(crate) struct Reply {
 pub(crate) struct SubrequestLimits<'a> {
     /// Timeout of the whole exchange.
     pub(crate) timeout: Duration,
+    /// What it says about an endpoint that it does not respond within the timeout: nothing (`None`) if requests of
+    /// clients may take longer.
+    pub(crate) late: Option<Outcome>,
     /// Maximum size of the body in bytes.
     pub(crate) body_bytes: usize,
     /// The client on whose behalf it is sent: if it disconnects, the request is cancelled. `None` if it is not
@@ -78,13 +81,15 @@ pub(crate) async fn send(
     limits: SubrequestLimits<'_>,
 ) -> Result<Reply, Failure> {
     let until = Instant::now() + limits.timeout;
+    let time = (until, limits.late);
     let mut refused_by = None;
     loop {
-        let reached = reach(upstreams, cluster, cluster.protocol, refused_by, until).await?;
+        let reached = reach(upstreams, cluster, cluster.protocol, refused_by, time).await?;
         let endpoint = reached.endpoint.id;
         let pending = PendingSubrequest {
             request,
             until,
+            late: limits.late,
             body: Body::of(limits.body_bytes),
             client: limits.client,
             over: &cluster.protection,
@@ -109,6 +114,8 @@ enum Ended {
 struct PendingSubrequest<'a> {
     request: Subrequest<'a>,
     until: Instant,
+    /// As in [`SubrequestLimits`].
+    late: Option<Outcome>,
     /// The body of the response, so far.
     body: Body,
     client: Option<&'a Deadline>,
@@ -163,19 +170,28 @@ impl PendingSubrequest<'_> {
                 } else {
                     failure
                 };
-                // A client that disconnects says nothing about the endpoint's health.
-                if self.client.is_some_and(Deadline::has_expired) {
-                    return Err(Ended::Failed(failure));
-                }
-                if !self.is_repeated && is_unprocessed(failure, &reached.connection) {
-                    return Err(Ended::Unprocessed);
-                }
-                if let Some(outcome) = Outcome::failed(failure) {
-                    reached.report(outcome);
-                }
-                Err(Ended::Failed(failure))
+                Err(self.end(failure, &reached))
             }
         }
+    }
+
+    /// How it ended, which is reported to the endpoint's health.
+    fn end(&self, failure: Failure, reached: &EndpointConnection<'_>) -> Ended {
+        // A client that disconnects says nothing about the endpoint's health.
+        if self.client.is_some_and(Deadline::has_expired) {
+            return Ended::Failed(failure);
+        }
+        if !self.is_repeated && is_unprocessed(failure, &reached.connection) {
+            return Ended::Unprocessed;
+        }
+        let outcome = match failure.kind {
+            FailureKind::UpstreamTimeout => self.late,
+            _ => Outcome::failed(failure),
+        };
+        if let Some(outcome) = outcome {
+            reached.report(outcome);
+        }
+        Ended::Failed(failure)
     }
 
     /// The head of the response, and whether the connection can be reused.

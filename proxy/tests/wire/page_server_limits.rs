@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::page_servers::{gateway_with, page, served};
 use crate::support::pki::authority;
-use crate::support::{Client, Gate, Reply, gateway, on_both_drivers, origin, status, tls};
+use crate::support::{Client, Gate, Reply, gateway, ok, on_both_drivers, origin, status, tls};
 
 on_both_drivers! {
     /// The page would be cut off at the route's timeout.
@@ -72,6 +72,24 @@ on_both_drivers! {
             client.expects_silence_for(Duration::from_millis(600));
             gate.open();
             assert_eq!(client.expects(503).text(), "a page");
+        }
+    }
+
+    /// It may take longer for what clients ask it.
+    fn a_server_that_is_too_slow_for_pages_is_not_ejected(driver) {
+        let server = origin()
+            .replies_to("/", Reply::at_once().stalls())
+            .replies_to("/app", ok("served"));
+        let gateway = gateway_with(&server, driver)
+            .rule("{matches: [{path: {value: /app}}], backendRefs: [{@pages}]}")
+            .policy_of("Backend/pages", "ejection: {consecutiveFailures: 1, maxPercent: 100}")
+            .shards(1)
+            .start();
+        let mut client = gateway.client();
+        for _ in 0..2 {
+            let answer = client.gets("/a").expects(500);
+            assert_eq!(answer.value("content-type"), Some("text/plain; charset=utf-8"), "{answer}");
+            assert_eq!(client.gets("/app").expects(200).text(), "served");
         }
     }
 }
