@@ -18,7 +18,7 @@ use crate::policy::mutation::Mutation;
 use crate::policy::normalise::Target;
 use crate::route::{HeadFields, HeaderLookup, RequestView, Selected};
 use crate::trace::Tracer;
-use crate::upstream::session::{self, PersistentSession, seconds};
+use crate::upstream::session::{PersistentSession, SessionSearch, seconds};
 
 impl<'a> Exchange<'a> {
     /// Selects the listener for the request's host, and returns its index in the bind.
@@ -205,39 +205,42 @@ impl<'a> Exchange<'a> {
 
     /// The backend and endpoint of the request's session, if both are valid.
     fn find_session(&self, rule: &'a Rule) -> Option<PinnedSession<'a>> {
+        if matches!(rule.sessions, Sessions::None) {
+            return None;
+        }
         let mut backends = rule.backends.iter();
+        let snapshot = self.proxy.shard.config.load();
+        let mut search = SessionSearch::new(&snapshot.session_keys, seconds());
         match &rule.sessions {
             Sessions::None => None,
             Sessions::OfRule(policy) => {
-                let session = self.session_in_token(policy)?;
+                let session = self.session_in_token(policy, &mut search)?;
                 backends.find_map(|backend| self.pin(backend, session))
             }
             Sessions::OfBackends => backends.find_map(|backend| {
-                let session = self.session_in_token(backend.session()?)?;
+                let session = self.session_in_token(backend.session()?, &mut search)?;
                 self.pin(backend, session)
             }),
         }
     }
 
     /// The session in the request's token.
-    fn session_in_token(&self, policy: &SessionPersistence) -> Option<PersistentSession> {
+    fn session_in_token(
+        &self,
+        policy: &SessionPersistence,
+        search: &mut SessionSearch<'_>,
+    ) -> Option<PersistentSession> {
         let (fields, bytes) = (&self.received.head.fields, self.received.bytes.as_slice());
         let name: &[u8] = match &policy.token {
             SessionToken::Cookie { .. } => b"cookie",
             SessionToken::Header(name) => name.as_str().as_bytes(),
         };
         let known = KnownHeader::of(name);
-        let snapshot = self.proxy.shard.config.load();
-        let keys = &snapshot.session_keys;
-        let found = fields.iter().filter(|field| field.known == known);
-        found
-            .filter(|field| {
-                known != KnownHeader::Other || field.name.of(bytes).eq_ignore_ascii_case(name)
-            })
-            .find_map(|field| {
-                let value = field.value.of(bytes);
-                session::carried(value, policy, keys, seconds())
-            })
+        let found = fields.iter().filter(|field| {
+            field.known == known
+                && (known != KnownHeader::Other || field.name.of(bytes).eq_ignore_ascii_case(name))
+        });
+        search.carried(found.map(|field| field.value.of(bytes)), policy)
     }
 
     /// The session's endpoint, if the backend has it and it serves.

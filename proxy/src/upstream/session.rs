@@ -13,7 +13,7 @@ use ring::{digest, hmac};
 use xds::model::{Scheme, SessionKeyId, SessionLifetime, SessionPersistence, SessionToken};
 
 use crate::config::EndpointIdentity;
-use crate::limits::SESSION_COOKIES;
+use crate::limits::INVALID_SESSION_TOKENS;
 use crate::policy::keyring::{KeyAge, Keyring};
 
 /// A session: an endpoint, and times in seconds since 1970.
@@ -51,8 +51,10 @@ impl PersistentSession {
             return None;
         }
         let (id, rest) = rest.split_first_chunk()?;
+        // A token of another key costs no hash.
+        let mut keys = keys.of_id(SessionKeyId(*id)).peekable();
+        keys.peek()?;
         let sealed = sealed(payload, carrier);
-        let mut keys = keys.of_id(SessionKeyId(*id));
         // Compares in constant time.
         let is_signed_by = |hmac| hmac::verify(hmac, &sealed, tag).is_ok();
         let (_, key_age) = keys.find(|(key, _)| is_signed_by(&key.hmac))?;
@@ -109,23 +111,58 @@ impl PersistentSession {
     }
 }
 
-/// The valid session of a request. `field` is the value of its Cookie field, or of the header in
-/// the policy.
-#[must_use]
-pub fn carried(
-    field: &[u8],
-    policy: &SessionPersistence,
-    keys: &Keyring,
+/// Searches a request for its session.
+pub struct SessionSearch<'a> {
+    keys: &'a Keyring,
+    /// Seconds since 1970.
     now: u32,
-) -> Option<PersistentSession> {
-    let open = |token: &[u8]| {
-        PersistentSession::open(token, &policy.token, keys).filter(|it| it.is_valid(policy, now))
-    };
-    match &policy.token {
-        SessionToken::Cookie { name, .. } => cookies(field, name.as_bytes())
-            .take(SESSION_COOKIES)
-            .find_map(open),
-        SessionToken::Header(_) => open(field.trim_ascii()),
+    /// How many more tokens may be invalid.
+    invalid_left: usize,
+}
+
+impl<'a> SessionSearch<'a> {
+    /// A search in one request.
+    #[must_use]
+    pub fn new(keys: &'a Keyring, now: u32) -> Self {
+        Self {
+            keys,
+            now,
+            invalid_left: INVALID_SESSION_TOKENS,
+        }
+    }
+
+    /// The valid session of a policy. `fields` are the values of the request's Cookie fields, or of the header in the
+    /// policy.
+    pub fn carried<'f>(
+        &mut self,
+        fields: impl Iterator<Item = &'f [u8]>,
+        policy: &'f SessionPersistence,
+    ) -> Option<PersistentSession> {
+        match &policy.token {
+            SessionToken::Cookie { name, .. } => {
+                let mut tokens = fields.flat_map(|field| cookies(field, name.as_bytes()));
+                self.first_valid(&mut tokens, policy)
+            }
+            SessionToken::Header(_) => {
+                self.first_valid(&mut fields.map(<[u8]>::trim_ascii), policy)
+            }
+        }
+    }
+
+    fn first_valid(
+        &mut self,
+        tokens: &mut dyn Iterator<Item = &[u8]>,
+        policy: &SessionPersistence,
+    ) -> Option<PersistentSession> {
+        while self.invalid_left > 0 {
+            let session = PersistentSession::open(tokens.next()?, &policy.token, self.keys);
+            let session = session.filter(|it| it.is_valid(policy, self.now));
+            if session.is_some() {
+                return session;
+            }
+            self.invalid_left -= 1;
+        }
+        None
     }
 }
 

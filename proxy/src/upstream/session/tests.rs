@@ -5,7 +5,7 @@ use xds::model::{
     CookiePath, Scheme, SessionKey, SessionKeys, SessionLifetime, SessionPersistence, SessionToken,
 };
 
-use super::{KeyAge, Keyring, PersistentSession, carried, cookies, write_token};
+use super::{KeyAge, Keyring, PersistentSession, SessionSearch, cookies, write_token};
 use crate::config::EndpointIdentity;
 
 const NOW: u32 = 1_800_000_000;
@@ -52,6 +52,12 @@ fn sealed_with(session: PersistentSession, keys: &Keyring) -> Vec<u8> {
     let mut token = Vec::new();
     session.seal(&carrier(), keys, &mut token);
     token
+}
+
+/// The session in the fields of a request.
+fn carried(fields: &[&[u8]], policy: &SessionPersistence, now: u32) -> Option<PersistentSession> {
+    let keys = keys();
+    SessionSearch::new(&keys, now).carried(fields.iter().copied(), policy)
 }
 
 fn opened(token: &[u8], keys: &Keyring) -> Option<PersistentSession> {
@@ -128,12 +134,42 @@ fn without_a_key_no_token_is_given_or_accepted() {
 }
 
 #[test]
-fn few_cookies_of_one_name_are_verified() {
-    let policy = policy(None, None);
+fn few_tokens_of_a_request_are_verified() {
+    let (policy, junk) = (policy(None, None), |count| b"gw=junk; ".repeat(count));
     let valid = [b"gw=", &*token(session())].concat();
-    let after = |count: usize| [b"gw=junk; ".repeat(count), valid.clone()].concat();
-    assert_eq!(carried(&after(7), &policy, &keys(), NOW), Some(session()));
-    assert_eq!(carried(&after(8), &policy, &keys(), NOW), None);
+    let after = |count: usize| [junk(count), valid.clone()].concat();
+    assert_eq!(carried(&[&after(7)], &policy, NOW), Some(session()));
+    assert_eq!(carried(&[&after(8)], &policy, NOW), None);
+    // In several fields.
+    assert_eq!(
+        carried(&[&junk(4), &after(3)], &policy, NOW),
+        Some(session())
+    );
+    assert_eq!(carried(&[&junk(4), &after(4)], &policy, NOW), None);
+    // For several backends; a valid one may be that of another backend.
+    let keys = keys();
+    let mut search = SessionSearch::new(&keys, NOW);
+    for _ in 0..20 {
+        let found = search.carried([&*valid].into_iter(), &policy);
+        assert_eq!(found, Some(session()));
+    }
+    for _ in 0..2 {
+        assert_eq!(search.carried([&*junk(4)].into_iter(), &policy), None);
+    }
+    assert_eq!(search.carried([&*valid].into_iter(), &policy), None);
+}
+
+#[test]
+fn few_headers_of_a_request_are_verified() {
+    let policy = SessionPersistence {
+        token: SessionToken::Header(HeaderName::from_static("x-session")),
+        ..policy(None, None)
+    };
+    let mut valid = Vec::new();
+    session().seal(&policy.token, &keys(), &mut valid);
+    let after = |count: usize| [vec![&b"junk"[..]; count], vec![&valid]].concat();
+    assert_eq!(carried(&after(7), &policy, NOW), Some(session()));
+    assert_eq!(carried(&after(8), &policy, NOW), None);
 }
 
 #[test]
@@ -233,8 +269,8 @@ fn a_valid_session_is_found_among_expired_and_foreign_cookies() {
         &*token(session()),
     ]
     .concat();
-    assert_eq!(carried(&field, &policy, &keys(), NOW), Some(session()));
-    assert_eq!(carried(&field, &policy, &keys(), NOW + 11), None);
+    assert_eq!(carried(&[&field], &policy, NOW), Some(session()));
+    assert_eq!(carried(&[&field], &policy, NOW + 11), None);
 }
 
 #[test]
@@ -246,7 +282,7 @@ fn a_header_carries_the_bare_token() {
     let mut value = Vec::new();
     write_token(&session(), &policy, Scheme::Https, &keys(), NOW, &mut value);
     assert_eq!(value.len(), token(session()).len());
-    assert_eq!(carried(&value, &policy, &keys(), NOW), Some(session()));
+    assert_eq!(carried(&[&value], &policy, NOW), Some(session()));
 }
 
 #[test]
