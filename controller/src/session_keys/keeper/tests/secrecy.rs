@@ -11,6 +11,9 @@ async fn keys_are_in_no_log_status_or_metric() {
         .with_max_level(tracing::Level::TRACE)
         .with_writer(move || writer.clone())
         .finish();
+    // With one dispatcher alone, `tracing` asks that of the thread which first meets an event, such as that of another
+    // test, whether it is ever wanted. With two it asks both.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let _subscribed = tracing::subscriber::set_default(subscriber);
     let mut leader = Replica::leader(&server);
     leader.steps_after(SECOND).await;
