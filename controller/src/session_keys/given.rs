@@ -30,25 +30,33 @@ impl GivenKeys {
         }
     }
 
-    /// Where the keys of a Gateway come from, and why its Secret cannot be used.
+    /// Where the keys of a Gateway come from, and why its Secret cannot be used. A key of its class is derived for it,
+    /// since all that see what its proxies have must not learn the keys of other Gateways.
     pub(super) async fn source(
         &mut self,
         gateway: &ObjectName,
         now: Instant,
     ) -> (KeySource, Option<Arc<str>>) {
-        let secret = match self.reference(gateway) {
+        let (secret, origin) = match self.reference(gateway) {
             Reference::None => return (KeySource::Own, None),
             Reference::Unknown => return (KeySource::Unknown, None),
-            Reference::To(secret) => secret,
+            Reference::To(secret, origin) => (secret, origin),
         };
         let known = self.read.get(&secret);
         let is_recent = known.is_some_and(|(at, _)| now.duration_since(*at) < REREAD);
         if !is_recent {
             let key = self.read(&secret).await;
-            self.read.insert(secret.clone(), (now, key));
+            // Not `now`: what is due before may have waited for responses.
+            self.read.insert(secret.clone(), (Instant::now(), key));
         }
         match self.read.get(&secret) {
-            Some((_, Ok(key))) => (KeySource::Given(key.clone()), None),
+            Some((_, Ok(key))) => match origin {
+                Origin::Gateway => (KeySource::Given(key.clone()), None),
+                Origin::Class => {
+                    let derived = derived(key, gateway);
+                    (derived.map_or(KeySource::Unknown, KeySource::Given), None)
+                }
+            },
             Some((_, Err(why))) => (KeySource::Unknown, Some(Arc::clone(why))),
             None => (KeySource::Unknown, None),
         }
@@ -70,25 +78,27 @@ impl GivenKeys {
             return Reference::Unknown;
         }
         let own = infrastructure.parameters.as_ref();
-        let own = own.map_or(Reference::None, |name| self.in_parameters(name));
+        let own = own.map_or(Reference::None, |name| {
+            self.in_parameters(name, Origin::Gateway)
+        });
         if !matches!(own, Reference::None) {
             return own;
         }
         match self.outputs.class_parameters.get(&infrastructure.class) {
             None => Reference::None,
-            Some(Ok(name)) => self.in_parameters(&name),
+            Some(Ok(name)) => self.in_parameters(&name, Origin::Class),
             Some(Err(_)) => Reference::Unknown,
         }
     }
 
-    fn in_parameters(&self, name: &ObjectName) -> Reference {
+    fn in_parameters(&self, name: &ObjectName, origin: Origin) -> Reference {
         let Some(spec) = self.outputs.parameters.get(name) else {
             return Reference::Unknown;
         };
         let secret = spec.get("sessionKeyRef").and_then(|it| it.get("name"));
         let secret = secret.and_then(serde_json::Value::as_str);
         secret.map_or(Reference::None, |secret| {
-            Reference::To(ObjectName::new(&name.namespace, secret))
+            Reference::To(ObjectName::new(&name.namespace, secret), origin)
         })
     }
 
@@ -117,8 +127,22 @@ impl GivenKeys {
 
 enum Reference {
     None,
-    To(ObjectName),
+    To(ObjectName, Origin),
     Unknown,
+}
+
+/// The key of a Gateway that is derived from that of its class. It says nothing about that one, or those of other
+/// Gateways; Gateways of the same namespace and name in several clusters have the same.
+pub(super) fn derived(key: &SessionKey, gateway: &ObjectName) -> Option<SessionKey> {
+    // Always of a valid length.
+    SessionKey::new(&key.derive(&format!("Gateway {gateway}"))).ok()
+}
+
+/// Whose parameters name a Secret.
+#[derive(Clone, Copy)]
+enum Origin {
+    Gateway,
+    Class,
 }
 
 /// The entry of a user's Secret with the key.

@@ -157,8 +157,10 @@ impl SessionKeyKeeper {
         Some(gateway)
     }
 
-    /// Compares the keys of all Gateways with what they should be, and as the leader corrects them.
+    /// Compares the keys of all Gateways with what they should be, and as the leader corrects them. Ends after a
+    /// request without a response, so that changes of Secrets do not wait; the next step goes on.
     async fn step(&mut self, leadership: &Leadership, now: Instant, time: Timestamp) {
+        let began = Instant::now();
         let (is_read, is_published) = (
             *self.outputs.session_keys_known.borrow(),
             *self.outputs.gateways_known.borrow(),
@@ -174,24 +176,28 @@ impl SessionKeyKeeper {
         }
         let gateways: BTreeSet<ObjectName> =
             self.outputs.infrastructure.keys().into_iter().collect();
-        let mut problems = 0;
         for gateway in &gateways {
             let problem = self.of_gateway(gateway, leadership, now, time).await;
-            problems += i64::from(problem.is_some());
             self.outputs.session_key_problems.set(gateway, problem);
+            if is_long(began) {
+                break;
+            }
         }
-        self.problems.set(problems);
         for gateway in self.outputs.session_key_problems.keys() {
             if !gateways.contains(&gateway) {
                 self.outputs.session_key_problems.set(&gateway, None);
             }
         }
+        let problems = self.outputs.session_key_problems.keys().len();
+        self.problems
+            .set(i64::try_from(problems).unwrap_or(i64::MAX));
         self.failed.retain(|gateway, _| gateways.contains(gateway));
         self.given.forget_unused(now);
         // Proxies serve a Gateway while it exists, also without its class, or beyond a budget.
         let existing = self.outputs.gateways.keys();
         let existing = existing.into_iter().chain(gateways).collect();
-        self.remove_unused(&existing, leadership, now).await;
+        let unused = self.unused(&existing, now);
+        self.remove(unused, leadership, (began, now)).await;
     }
 
     /// Does what is due for a Gateway. Returns what is wrong with its keys.
@@ -213,13 +219,17 @@ impl SessionKeyKeeper {
         {
             return problem.clone();
         }
-        let (source, of_source) = self.given.source(gateway, now).await;
+        let (source, of_source) = if leadership.is_leader() {
+            self.given.source(gateway, now).await
+        } else {
+            (KeySource::Unknown, None)
+        };
         let of_source = of_source.map(|why| invalid(&format!("{why}; {UNCHANGED}")));
         let write = match self.known.get_mut(gateway) {
             None => first(gateway, &source, time).map(|secret| (secret, Write::Create)),
             Some(known) => match &known.keys {
                 Err(why) => return Some(damaged(&known.secret, why)),
-                Ok(keys) if !leadership.is_leader() => return pending(keys, time).or(of_source),
+                Ok(keys) if !leadership.is_leader() => return pending(keys, time),
                 Ok(_) => {
                     let next = known.next(gateway, &source, (now, time), &self.outputs);
                     next.map(|(secret, step)| (secret, Write::Replace(step)))
@@ -228,7 +238,7 @@ impl SessionKeyKeeper {
         };
         if let Some((secret, write)) = write
             && leadership.is_leader()
-            && let Err(problem) = self.write(gateway, secret, write, now).await
+            && let Err(problem) = self.write(gateway, secret, write).await
         {
             return problem;
         }
@@ -243,7 +253,6 @@ impl SessionKeyKeeper {
         gateway: &ObjectName,
         secret: Secret,
         write: Write,
-        now: Instant,
     ) -> Result<(), Option<SessionKeyProblem>> {
         let (params, name) = (PostParams::default(), secret::name(gateway));
         let request = async {
@@ -261,7 +270,8 @@ impl SessionKeyKeeper {
             Ok(Err(kube::Error::Api(status)))
                 if matches!(status.code, 404 | 409) && !self.failed.contains_key(gateway) =>
             {
-                self.failed.insert(gateway.clone(), (now + RETRY, None));
+                let retry = Instant::now() + RETRY;
+                self.failed.insert(gateway.clone(), (retry, None));
                 return Err(None);
             }
             Ok(Err(kube::Error::Api(status))) if status.code == 409 => format!(
@@ -281,7 +291,7 @@ impl SessionKeyKeeper {
             "the controller cannot write Secret {name} of its namespace {namespace}: {why}; {effect}"
         ));
         warn!(%gateway, "{}", problem.message);
-        let failure = (now + RETRY, Some(problem));
+        let failure = (Instant::now() + RETRY, Some(problem));
         self.failed.insert(gateway.clone(), failure.clone());
         Err(failure.1)
     }
@@ -300,12 +310,18 @@ impl KnownKeys {
         let is_applied_now = keys.waits_since().is_some() && is_applied(gateway, keys, outputs);
         self.applied_since = is_applied_now.then(|| self.applied_since.unwrap_or(now));
         let applied_since = self.applied_since;
-        let lifetime = outputs.published.views().token_lifetime(gateway);
+        let token_lifetime = if keys.has_replaced(LEAST_RETENTION, time) {
+            let lifetime = outputs.published.views().token_lifetime(gateway);
+            lifetime.max(LEAST_RETENTION)
+        } else {
+            // Without the views, which are locked while they are read, as for each publication.
+            LEAST_RETENTION
+        };
         let inputs = Inputs {
             source,
             is_asked_for: secret::is_asked_for_another(&self.secret),
             is_applied: applied_since.is_some_and(|since| now.duration_since(since) >= SETTLE),
-            token_lifetime: lifetime.max(LEAST_RETENTION),
+            token_lifetime,
             now: time,
         };
         let (next, step) = keys.next(&inputs, random)?;
@@ -333,6 +349,11 @@ impl std::fmt::Display for Write {
             Self::Replace(Step::Forgotten) => "a replaced key is forgotten",
         })
     }
+}
+
+/// Whether a step has waited for a request without a response, or for as long.
+fn is_long(began: Instant) -> bool {
+    began.elapsed() >= DEADLINE
 }
 
 /// The Secret of a Gateway that has none.

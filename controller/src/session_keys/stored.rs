@@ -214,6 +214,12 @@ impl StoredKeys {
             .unwrap_or_default()
     }
 
+    /// Whether there is a key that was replaced longer ago than this.
+    pub(super) fn has_replaced(&self, age: Duration, now: Timestamp) -> bool {
+        let mut keys = self.0.iter();
+        keys.any(|it| it.role == Role::Replaced && elapsed(it.since, now) > age)
+    }
+
     /// For how long a key has been accepted that does not sign yet.
     pub(super) fn waits_since(&self) -> Option<Timestamp> {
         let newest = self.0.first()?;

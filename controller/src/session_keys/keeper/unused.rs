@@ -9,25 +9,24 @@ use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 use xds::model::ObjectName;
 
-use super::{DEADLINE, SessionKeyKeeper};
+use super::{DEADLINE, SessionKeyKeeper, is_long};
 use crate::leadership::Leadership;
 use crate::session_keys::secret;
 
 impl SessionKeyKeeper {
-    /// Removes the keys of Gateways that have been gone for a while: a restored backup may contain a Secret before
-    /// its Gateway.
-    pub(super) async fn remove_unused(
+    /// The Gateways that have been gone for a while, whose keys are to be removed: a restored backup may contain a
+    /// Secret before its Gateway. The keys of those that are gone for less are not published.
+    pub(super) fn unused(
         &mut self,
         existing: &BTreeSet<ObjectName>,
-        leadership: &Leadership,
         now: Instant,
-    ) {
+    ) -> Vec<ObjectName> {
         for gateway in self.outputs.session_keys.keys() {
             if !existing.contains(&gateway) {
                 self.outputs.session_keys.set(&gateway, None);
             }
         }
-        let mut gone = Vec::new();
+        let mut unused = Vec::new();
         for (gateway, known) in &mut self.known {
             if existing.contains(gateway) {
                 if known.unused_since.take().is_some()
@@ -38,14 +37,30 @@ impl SessionKeyKeeper {
                 continue;
             }
             let since = *known.unused_since.get_or_insert(now);
-            if now.duration_since(since) >= UNUSED && leadership.is_leader() {
-                // It is tried again after as long.
-                known.unused_since = Some(now);
-                gone.push((gateway.clone(), known.secret.metadata.clone()));
+            if now.duration_since(since) >= UNUSED {
+                unused.push(gateway.clone());
             }
         }
-        for (gateway, metadata) in gone {
-            self.delete(&gateway, metadata).await;
+        unused
+    }
+
+    /// As the leader, removes the keys of these Gateways, until the step that began then takes long.
+    pub(super) async fn remove(
+        &mut self,
+        unused: Vec<ObjectName>,
+        leadership: &Leadership,
+        (began, now): (Instant, Instant),
+    ) {
+        for gateway in unused {
+            if is_long(began) || !leadership.is_leader() {
+                return;
+            }
+            if let Some(known) = self.known.get_mut(&gateway) {
+                // It is tried again after as long.
+                known.unused_since = Some(now);
+                let metadata = known.secret.metadata.clone();
+                self.delete(&gateway, metadata).await;
+            }
         }
     }
 

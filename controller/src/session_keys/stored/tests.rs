@@ -73,6 +73,25 @@ fn a_key_is_replaced_after_thirty_days_when_every_proxy_has_the_next() {
 }
 
 #[test]
+fn only_a_replaced_key_of_this_age_counts_as_replaced() {
+    let own = KeySource::Own;
+    let keys = StoredKeys::first(key(1), start());
+    let (keys, _) = next(&keys, &inputs(&own, after(KEY_LIFETIME)), 2).expect("it is old");
+    assert!(
+        !keys.has_replaced(HOUR, after(KEY_LIFETIME * 2)),
+        "it signs"
+    );
+    let applied = Inputs {
+        is_applied: true,
+        ..inputs(&own, after(KEY_LIFETIME))
+    };
+    let (keys, _) = next(&keys, &applied, 3).expect("all have it");
+    let hour_later = after(KEY_LIFETIME + HOUR);
+    assert!(!keys.has_replaced(HOUR, hour_later));
+    assert!(keys.has_replaced(HOUR, hour_later + Duration::from_secs(1)));
+}
+
+#[test]
 fn another_key_is_made_once_when_it_is_asked_for() {
     let own = KeySource::Own;
     let keys = StoredKeys::first(key(1), start());

@@ -3,6 +3,7 @@
 use translate::Infrastructure;
 
 use super::*;
+use crate::session_keys::given::derived;
 
 const USERS: &str = "/api/v1/namespaces/infra/secrets/own";
 
@@ -64,4 +65,67 @@ async fn the_key_of_a_user_comes_from_the_secret_in_the_parameters() {
         "{problem:?}"
     );
     assert_eq!(leader.keys(), keys);
+}
+
+/// A tenant sees what its proxies have, and must not make tokens for another's.
+#[tokio::test]
+async fn a_key_of_the_class_is_derived_for_each_gateway() {
+    let server = ApiServer::default();
+    server.put(USERS, users_secret(1));
+    let mut leader = Replica::leader(&server);
+    let (parameters, other) = (
+        ObjectName::new("infra", "nodes"),
+        ObjectName::new("infra", "other"),
+    );
+    let outputs = Arc::clone(&leader.outputs);
+    let class = Infrastructure::default().class;
+    outputs
+        .class_parameters
+        .set(&class, Some(Ok(parameters.clone())));
+    let spec = json!({"sessionKeyRef": {"name": "own"}});
+    outputs.parameters.set(&parameters, Some(Arc::new(spec)));
+    outputs.infrastructure.set(&other, Some(Arc::default()));
+    leader.steps_after(SECOND).await;
+    let given = SessionKey::new(&[1; 32]).expect("a key");
+    for gateway in [edge(), other.clone()] {
+        let keys = outputs.session_keys.get(&gateway).expect("keys");
+        let derived = derived(&given, &gateway).expect("a key");
+        assert_eq!(keys.accepted(), [derived], "{gateway}");
+    }
+    let first = |gateway: &ObjectName| {
+        let keys: SessionKeys = outputs.session_keys.get(gateway).expect("keys");
+        keys.accepted()[0].clone()
+    };
+    assert_ne!(first(&edge()), first(&other));
+    assert_ne!(first(&edge()), given);
+    // The Gateway's own parameters name the same Secret.
+    let own = Infrastructure {
+        parameters: Some(parameters),
+        ..Infrastructure::default()
+    };
+    outputs.infrastructure.set(&other, Some(Arc::new(own)));
+    leader.steps_after(2 * SECOND).await;
+    assert_eq!(first(&other), given);
+}
+
+#[tokio::test]
+async fn a_follower_does_not_read_the_keys_of_users() {
+    let server = ApiServer::default();
+    let mut follower = Replica::follower(&server);
+    let parameters = ObjectName::new("infra", "nodes");
+    let infrastructure = Infrastructure {
+        parameters: Some(parameters.clone()),
+        ..Infrastructure::default()
+    };
+    let outputs = Arc::clone(&follower.outputs);
+    outputs
+        .infrastructure
+        .set(&edge(), Some(Arc::new(infrastructure)));
+    let spec = json!({"sessionKeyRef": {"name": "own"}});
+    outputs.parameters.set(&parameters, Some(Arc::new(spec)));
+    follower.steps_after(SECOND).await;
+    assert_eq!(server.requests().len(), 0);
+    follower.election.set(true);
+    follower.steps_after(2 * SECOND).await;
+    assert_eq!(server.requests().len(), 1, "as the leader it reads");
 }
