@@ -95,9 +95,8 @@ enum Step {
     Upsert(usize, prop::sample::Index),
     Delete(usize),
     Addresses(bool),
+    /// Addresses and session keys of a Gateway, or none.
     Assign(usize, bool),
-    /// Session keys of a Gateway, or none.
-    SessionKeys(usize, bool),
     TrustBundles(bool),
     /// Parameters, with limits or without.
     Limits(bool),
@@ -115,7 +114,6 @@ fn history() -> impl Strategy<Value = History> {
         3 => thing.prop_map(Step::Delete),
         1 => any::<bool>().prop_map(Step::Addresses),
         1 => (1..3usize, any::<bool>()).prop_map(|(gateway, some)| Step::Assign(gateway, some)),
-        1 => (1..3usize, any::<bool>()).prop_map(|(gateway, some)| Step::SessionKeys(gateway, some)),
         1 => any::<bool>().prop_map(Step::TrustBundles),
         1 => any::<bool>().prop_map(Step::Limits),
         1 => any::<bool>().prop_map(Step::ClassParameters),
@@ -168,14 +166,6 @@ fn events(step: &Step) -> Vec<Event> {
                 Event::ListenerLimits(name, ListenerLimits::default()),
             ];
         }
-        Step::SessionKeys(gateway, some) => {
-            let gateway = ObjectName::new("a", &format!("g{gateway}"));
-            let keys = some.then(|| {
-                let key = SessionKey::new(&[7; 32]).expect("32 bytes");
-                SessionKeys::new(vec![key], 0).expect("one key")
-            });
-            Event::SessionKeys(gateway, keys)
-        }
         Step::Assign(gateway, some) => {
             let address = GatewayAddress {
                 kind: "IPAddress".to_owned(),
@@ -187,7 +177,15 @@ fn events(step: &Step) -> Vec<Event> {
                 default: some.then_some(address).into_iter().collect(),
                 cluster: Vec::new(),
             };
-            Event::AssignedAddresses(gateway, assigned)
+            // The session keys of a Gateway are its own too.
+            let keys = some.then(|| {
+                let key = SessionKey::new(&[7; 32]).expect("32 bytes");
+                SessionKeys::new(vec![key], 0).expect("one key")
+            });
+            return vec![
+                Event::AssignedAddresses(gateway.clone(), assigned),
+                Event::SessionKeys(gateway, keys),
+            ];
         }
     };
     vec![event]
