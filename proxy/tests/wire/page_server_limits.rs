@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::admin::json;
 use super::page_servers::{gateway_with, page, served};
 use crate::support::pki::authority;
 use crate::support::{Client, Gate, Reply, gateway, ok, on_both_drivers, origin, status, tls};
@@ -89,6 +90,9 @@ on_both_drivers! {
         for _ in 0..2 {
             let answer = client.gets("/a").expects(500);
             assert_eq!(answer.value("content-type"), Some("text/plain; charset=utf-8"), "{answer}");
+            let dump = json(&gateway, "/config_dump").to_string();
+            assert!(dump.contains("\"consecutiveFailures\":"), "{dump}");
+            assert!(!dump.contains("\"ejectedShards\":1"), "{dump}");
             assert_eq!(client.gets("/app").expects(200).text(), "served");
         }
     }
