@@ -95,8 +95,8 @@ enum Step {
     Upsert(usize, prop::sample::Index),
     Delete(usize),
     Addresses(bool),
-    /// Addresses and session keys of a Gateway, or none.
     Assign(usize, bool),
+    /// Trust bundles, and session keys of a Gateway: no unit reads both, so that each is needed.
     TrustBundles(bool),
     /// Parameters, with limits or without.
     Limits(bool),
@@ -142,7 +142,16 @@ fn events(step: &Step) -> Vec<Event> {
             let address = "192.0.2.1".parse().expect("an address");
             Event::MachineAddresses(some.then_some(address).into_iter().collect())
         }
-        Step::TrustBundles(some) => Event::TrustBundles(*some),
+        Step::TrustBundles(some) => {
+            let keys = some.then(|| {
+                let key = SessionKey::new(&[7; 32]).expect("32 bytes");
+                SessionKeys::new(vec![key], 0).expect("one key")
+            });
+            return vec![
+                Event::TrustBundles(*some),
+                Event::SessionKeys(ObjectName::new("a", "g1"), keys),
+            ];
+        }
         Step::Limits(some) => {
             let limits = ListenerLimits {
                 ports: some.then_some(1),
@@ -177,15 +186,7 @@ fn events(step: &Step) -> Vec<Event> {
                 default: some.then_some(address).into_iter().collect(),
                 cluster: Vec::new(),
             };
-            // The session keys of a Gateway are its own too.
-            let keys = some.then(|| {
-                let key = SessionKey::new(&[7; 32]).expect("32 bytes");
-                SessionKeys::new(vec![key], 0).expect("one key")
-            });
-            return vec![
-                Event::AssignedAddresses(gateway.clone(), assigned),
-                Event::SessionKeys(gateway, keys),
-            ];
+            Event::AssignedAddresses(gateway, assigned)
         }
     };
     vec![event]
