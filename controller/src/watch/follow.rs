@@ -4,7 +4,6 @@
 //! missing from a new list, which namespaces are selected, and how to handle errors.
 
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -21,6 +20,7 @@ use xds::fast_hash::{FastHashMap, FastHashSet};
 use xds::model::ObjectName;
 
 use self::errors::{code, describe};
+use self::uid::Uid;
 use super::admission;
 use super::backoff::Backoff;
 use super::change::{Change, ChangeKind, Content};
@@ -85,18 +85,6 @@ pub(super) struct Progress {
     last_error: Option<String>,
     /// When the event at hand was received.
     received: Option<Instant>,
-}
-
-/// The hash of an object's `uid`, by which it differs from others of its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Uid(u64);
-
-impl Uid {
-    fn of(raw: &Raw) -> Self {
-        let mut hasher = DefaultHasher::new();
-        raw.head.uid.hash(&mut hasher);
-        Self(hasher.finish())
-    }
 }
 
 /// The receiver of changes is gone: the process is shutting down.
@@ -501,3 +489,4 @@ mod errors;
 mod lists;
 #[cfg(test)]
 mod tests;
+mod uid;
