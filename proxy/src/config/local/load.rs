@@ -27,6 +27,8 @@ pub(super) struct Loader {
     /// The listeners of the model, for messages about binds.
     listeners: Model,
     report: Report,
+    /// Whether the report has what does not work of the objects as they are.
+    is_examined: bool,
     last_work: LoadWork,
     /// Whether a file of the last load was unreadable, or has a document that was not recognised.
     unrecognised: bool,
@@ -75,6 +77,7 @@ impl Loader {
             pending: Batch::new(),
             listeners: Model::default(),
             report: Report::default(),
+            is_examined: true,
             last_work: LoadWork::default(),
             unrecognised: true,
             changes_after: None,
@@ -128,8 +131,7 @@ impl Loader {
         let hints = Hints::new(self.translator.store(), Others::Named);
         self.report
             .statuses(delta.statuses, &self.configuration, &hints);
-        let diagnoses = diagnose(self.translator.store(), &self.options, Others::Named);
-        self.report.diagnoses(diagnoses, &self.configuration);
+        self.is_examined = false;
         let changes = delta.resources;
         let listeners = changes.iter().filter(|(key, _)| key.kind == Kind::Listener);
         self.listeners.apply(listeners.cloned());
@@ -137,6 +139,17 @@ impl Loader {
             return Loaded::Same;
         }
         Loaded::Changed(changes)
+    }
+
+    /// Reports what does not work although it is valid. Returns whether anything may have changed since the last
+    /// time. It looks at all objects, so a change is applied first.
+    pub(super) fn examine(&mut self) -> bool {
+        let is_due = !std::mem::replace(&mut self.is_examined, true);
+        if is_due {
+            let found = diagnose(self.translator.store(), &self.options, Others::Named);
+            self.report.diagnoses(found, &self.configuration);
+        }
+        is_due
     }
 
     /// The work of the last load.

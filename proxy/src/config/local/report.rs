@@ -61,7 +61,7 @@ impl Report {
         }
     }
 
-    /// Takes what does not work as it is written, and logs what is new of it, and what is well again.
+    /// Takes what does not work as it is written, and logs what is new of it, and what is resolved.
     pub(super) fn diagnoses(&mut self, now: Vec<Diagnosis>, configuration: &Configuration) {
         // A text may change while the problem is the same: another name is suggested.
         let identity = |it: &Diagnosis| (it.object.clone(), it.field.clone(), it.reason);
@@ -72,7 +72,7 @@ impl Report {
             .iter()
             .filter(|it| !after.contains(&identity(it)))
         {
-            info!(reason = %gone.reason, "well again: {} {}", gone.object, gone.field);
+            info!(reason = %gone.reason, "resolved: {} {}", gone.object, gone.field);
         }
         for new in now.iter().filter(|it| !before.contains(&identity(it))) {
             let place = place(configuration, &new.object, Some(&new.field));

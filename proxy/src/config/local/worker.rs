@@ -70,6 +70,7 @@ impl Worker {
             Loaded::Same | Loaded::Nothing => Vec::new(),
         };
         self.apply(changes, begun, Wait::First).await;
+        self.examine();
         if self.applier.up() == 0 {
             return Err(StartError::NoListener(self.applier.failure_summary()));
         }
@@ -109,6 +110,15 @@ impl Worker {
                 paths = self.loader.paths(),
                 "cannot read any configuration; the last one stays in force"
             ),
+        }
+        self.examine();
+    }
+
+    /// Looks for what does not work although it is valid.
+    fn examine(&mut self) {
+        if self.loader.examine() {
+            self.show_problems();
+            self.in_force.set_problems(self.loader.problems());
         }
     }
 
