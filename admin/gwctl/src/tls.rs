@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use jiff::Timestamp;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use xds::model::Der;
@@ -107,7 +108,7 @@ impl Tls {
 
 /// Why a certificate is refused, with advice.
 fn refusal(error: &rustls::Error, name: &str) -> Option<String> {
-    use rustls::CertificateError as Error;
+    use CertificateError as Error;
     let rustls::Error::InvalidCertificate(error) = error else {
         return None;
     };
@@ -170,16 +171,19 @@ impl AsCurl {
         &self,
         end_entity: &CertificateDer<'_>,
         name: &ServerName<'_>,
+        now: UnixTime,
     ) -> Result<bool, rustls::Error> {
         if !self.given.iter().any(|it| it == end_entity) {
             return Ok(false);
         }
         verify_server_name(&ParsedCertificate::try_from(end_entity)?, name)?;
-        let expiry = translate::expiry::of(&Der::new(end_entity));
-        if expiry.is_some_and(|it| it < Timestamp::now()) {
-            return Err(rustls::CertificateError::Expired.into());
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        match translate::expiry::validity(&Der::new(end_entity)) {
+            None => Err(CertificateError::BadEncoding.into()),
+            Some((from, _)) if now < from.as_second() => Err(CertificateError::NotValidYet.into()),
+            Some((_, to)) if now > to.as_second() => Err(CertificateError::Expired.into()),
+            Some(_) => Ok(true),
         }
-        Ok(true)
     }
 }
 
@@ -194,7 +198,7 @@ impl ServerCertVerifier for AsCurl {
     ) -> Result<ServerCertVerified, rustls::Error> {
         let inner = &self.inner;
         let verified = inner.verify_server_cert(end_entity, intermediates, name, ocsp, now);
-        if verified.is_err() && self.is_trusted_itself(end_entity, name)? {
+        if verified.is_err() && self.is_trusted_itself(end_entity, name, now)? {
             return Ok(ServerCertVerified::assertion());
         }
         verified
@@ -261,5 +265,52 @@ impl ServerCertVerifier for AcceptAny {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_is_trusted_itself_is_accepted_while_it_is_valid() {
+        let mut params = CertificateParams::new(["shop.example".to_owned()]).expect("a name");
+        // As `openssl req -x509` makes it.
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2030, 1, 1);
+        let key = KeyPair::generate().expect("a key");
+        let own = params.self_signed(&key).expect("a certificate");
+        let own = own.der().clone();
+        let mut roots = RootCertStore::empty();
+        roots.add(own.clone()).expect("a CA");
+        let provider = Arc::new(ring::default_provider());
+        let inner = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        let verifier = AsCurl {
+            inner: inner.build().expect("a verifier"),
+            given: vec![own.clone()],
+        };
+        let year =
+            |year: u64| UnixTime::since_unix_epoch(Duration::from_hours((year - 1970) * 8766));
+        for (at, name, expected) in [
+            (2025, "shop.example", None),
+            (2025, "other.example", Some("is not for `other.example`")),
+            (2019, "shop.example", Some("not valid yet")),
+            (2031, "shop.example", Some("has expired")),
+        ] {
+            let server = ServerName::try_from(name).expect("a name");
+            let result = verifier.verify_server_cert(&own, &[], &server, &[], year(at));
+            let refused = result.err().and_then(|it| refusal(&it, name));
+            let is_expected = match (&refused, expected) {
+                (None, None) => true,
+                (Some(refused), Some(expected)) => refused.contains(expected),
+                _ => false,
+            };
+            assert!(is_expected, "{at} {name}: {refused:?}");
+        }
     }
 }

@@ -51,7 +51,8 @@ impl Expiries {
 }
 
 /// The first and the last second of a certificate's validity. `None` if it cannot be parsed.
-fn validity(certificate: &Der) -> Option<(Timestamp, Timestamp)> {
+#[must_use]
+pub fn validity(certificate: &Der) -> Option<(Timestamp, Timestamp)> {
     let (_, parsed) = X509Certificate::from_der(certificate.as_bytes()).ok()?;
     let validity = parsed.validity();
     let at = |time: i64| Timestamp::from_second(time).ok();
