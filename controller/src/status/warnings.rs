@@ -1,6 +1,6 @@
 //! What does not work as it is written, as Events of the objects that their users can correct: what such an
 //! object should protect may be open, so it is not left to its status alone. An Event for each new problem, one
-//! when all is well again, and a metric for policies without a target.
+//! when all of them are resolved, and a metric for policies without a target.
 //!
 //! What is too much for a minute waits for the next. A flood must not hide the mistake of another tenant: a
 //! namespace leaves room for others, and those that wait take turns. What ends within seconds, as when the
@@ -48,7 +48,7 @@ pub(super) struct Warning {
 pub(super) enum Tone {
     /// Something is wrong.
     Warning,
-    /// All is well again.
+    /// All problems are resolved.
     Normal,
 }
 
@@ -119,13 +119,14 @@ impl Warnings {
         })
     }
 
-    /// That all is well again with an object of which something was reported.
+    /// That all problems of an object are resolved, if any was reported.
     fn is_well(&mut self, object: &ObjectRef, now: Instant) -> Option<Warning> {
         self.reported.remove(object)?;
         self.take_room(object, now).then(|| Warning {
             tone: Tone::Normal,
-            reason: WELL_AGAIN.to_owned(),
-            text: "what was reported before is corrected, and works as it is written".to_owned(),
+            reason: RESOLVED.to_owned(),
+            text: "what was reported before is resolved: the object works as it is written"
+                .to_owned(),
         })
     }
 
@@ -326,7 +327,7 @@ const URGENT: [Reason; 3] = [
 /// Reasons that are no mistake: what is not in use, or on its way.
 const UNREPORTED: [Reason; 3] = [Reason::NotInUse, Reason::Pending, Reason::NotAssigned];
 /// The reason of Events about what is corrected.
-const WELL_AGAIN: &str = "WellAgain";
+const RESOLVED: &str = "Resolved";
 /// How long a problem lasts before it is reported: 2 s.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Most events per [`PERIOD`]: 120.
