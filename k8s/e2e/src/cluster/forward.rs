@@ -76,9 +76,14 @@ fn choose(services: &Value, wanted: Option<&str>) -> Result<IpAddr> {
     if let [(_, address)] = *found.collect::<Vec<_>>() {
         return Ok(*address);
     }
+    if with_address.is_empty() {
+        bail!(
+            "no Service has an address of the load balancer: create one of type LoadBalancer, or a Gateway"
+        );
+    }
     let names = with_address.iter().map(|it| it.0.as_str());
     let names = names.collect::<Vec<_>>().join(", ");
-    bail!("name one Service that has an address of the load balancer: {names}")
+    bail!("name one Service that has an address of the load balancer; there are: {names}")
 }
 
 /// The ports of this machine and of the Service: `PORT` or `LOCAL:PORT`.
@@ -138,6 +143,12 @@ mod tests {
         }
         let error = choose(&two, None).expect_err("two").to_string();
         assert!(error.ends_with(": app/edge, app/other"), "{error}");
+    }
+
+    #[test]
+    fn a_cluster_without_addresses_says_what_to_create() {
+        let error = choose(&json!({"items": []}), None).expect_err("none");
+        assert!(error.to_string().contains("create one"), "{error}");
     }
 
     #[test]
