@@ -31,10 +31,9 @@ gateway() {
         archive=$("$e2e" image --profile "$profile" "$program" | sed -n 's/^localhost[^ ]*: //p')
         "$e2e" load "$archive"
     done
-    sed "s|image: controller:latest|image: localhost/controller:$profile|
-         s|gateway:latest|localhost/gateway:$profile|" "$root/k8s/install/controller.yaml" |
-        kubectl apply -f - >/dev/null
-    kubectl -n gateway-system rollout status deployment/controller --timeout=120s
+    kubectl apply -f "$root/k8s/install/namespace.yaml" >/dev/null
+    kubectl kustomize "$root/k8s/install" | sed "s|\(localhost/[a-z]*\):e2e|\1:$profile|" | kubectl apply -f - >/dev/null
+    kubectl -n gateway-system rollout status deployment/gateway --timeout=120s
 }
 
 # Compiles for ten minutes, the first time.

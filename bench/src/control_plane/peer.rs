@@ -36,7 +36,7 @@ impl Peer {
         let (namespace, deployment, proxies, xds_port) = match class {
             "gateway" => (
                 "gateway-system",
-                "controller",
+                "gateway",
                 "gateway.networking.k8s.io/gateway-name",
                 9978,
             ),

@@ -1,5 +1,7 @@
 //! The permissions of the controller.
 
+use std::collections::BTreeSet;
+
 use charts::{Helm, Object, objects, path};
 use serde_json::Value;
 
@@ -105,11 +107,20 @@ fn workloads_can_be_written_in_listed_namespaces_only() {
     }
 }
 
-/// An installation without Helm grants the same permissions.
+/// An installation without Helm has the same names, and grants the same permissions.
 #[test]
-fn the_plain_manifests_have_the_same_rules() {
+fn the_plain_manifests_have_the_same_names_and_rules() {
     let Some(helm) = Helm::find() else { return };
     let manifests = objects(&read(&path("../install/controller.yaml")));
+    let chart = helm.objects("gateway", "{}").expect("it renders");
+    // The guides name them.
+    let names = |objects: &[Object]| -> BTreeSet<String> {
+        let names = objects.iter();
+        names
+            .map(|it| format!("{}/{}", it.kind(), it.name()))
+            .collect()
+    };
+    assert_eq!(names(&manifests), names(&chart));
     for kind in ["ClusterRole", "Role"] {
         let role = manifests.iter().find(|object| object.kind() == kind);
         let role = role.unwrap_or_else(|| panic!("there is no {kind}"));

@@ -31,7 +31,6 @@ pub(super) mod sessions;
 pub(super) mod tenancy;
 pub(super) mod x_backends;
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
@@ -47,7 +46,7 @@ use crate::{definitions, home};
 pub(super) const NAMESPACE: &str = "gateway-system";
 
 /// The Secret of the xDS server's certificate authority.
-const AUTHORITY: &str = "controller-xds-ca";
+const AUTHORITY: &str = "gateway-xds-ca";
 
 /// Modules and their folders of CRDs, which are installed.
 const FOREIGN_CRDS: [(&str, &str); 2] = [
@@ -83,14 +82,15 @@ impl ControlPlane {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             scope.kubectl(&words, "").await?;
         }
-        let manifest = home::repository().join("k8s/install/controller.yaml");
-        let manifest = fs::read_to_string(&manifest).context("cannot read the manifests")?;
+        let folder = home::repository().join("k8s/install");
+        let namespace = folder.join("namespace.yaml");
+        let apply = ["apply", "-f", &namespace.to_string_lossy()];
+        scope.kubectl(&apply, "").await?;
+        let render = ["kustomize", &folder.to_string_lossy()];
+        let manifest = scope.kubectl(&render, "").await?;
         let manifest = manifest
-            .replace(
-                "image: controller:latest",
-                &format!("image: {}", scope.images.controller),
-            )
-            .replace("\"gateway:latest\"", &format!("{:?}", scope.images.gateway));
+            .replace("localhost/controller:e2e", &scope.images.controller)
+            .replace("localhost/gateway:e2e", &scope.images.gateway);
         let control_plane = Self {
             scope: scope.within(NAMESPACE),
             was_there,
@@ -108,8 +108,17 @@ impl ControlPlane {
         if self.was_there {
             return Ok(());
         }
-        let manifest = home::repository().join("k8s/install/controller.yaml");
-        let delete = ["delete", "--wait=false", "-f", &manifest.to_string_lossy()];
+        let folder = home::repository().join("k8s/install");
+        let files = ["namespace.yaml", "controller.yaml"].map(|name| folder.join(name));
+        let [namespace, controller] = files.each_ref().map(|it| it.to_string_lossy());
+        let delete = [
+            "delete",
+            "--wait=false",
+            "-f",
+            &*controller,
+            "-f",
+            &*namespace,
+        ];
         self.scope.kubectl(&delete, "").await.map(drop)
     }
 
@@ -123,12 +132,7 @@ impl ControlPlane {
 
     /// Waits until its Deployment is rolled out and its pods are ready.
     async fn rolled_out(&self) -> Result<()> {
-        let status = [
-            "rollout",
-            "status",
-            "deployment/controller",
-            "--timeout=120s",
-        ];
+        let status = ["rollout", "status", "deployment/gateway", "--timeout=120s"];
         self.scope.kubectl(&status, "").await.map(drop)
     }
 
@@ -136,7 +140,7 @@ impl ControlPlane {
     async fn scale(&self, replicas: usize) -> Result<()> {
         let count = format!("--replicas={replicas}");
         self.scope
-            .kubectl(&["scale", "deployment/controller", &count], "")
+            .kubectl(&["scale", "deployment/gateway", &count], "")
             .await?;
         self.rolled_out().await?;
         self.scope
@@ -149,7 +153,7 @@ impl ControlPlane {
     /// Replaces its pods by new ones, and waits until the former ones are gone.
     async fn restart(&self) -> Result<()> {
         let replicas = self.pods().await?.len();
-        let words = ["rollout", "restart", "deployment/controller"];
+        let words = ["rollout", "restart", "deployment/gateway"];
         self.scope.kubectl(&words, "").await?;
         self.scale(replicas).await
     }
@@ -176,7 +180,7 @@ impl ControlPlane {
             None => format!("{name}-"),
         });
         let words: Vec<String> = words.collect();
-        let mut all = vec!["set", "env", "deployment/controller"];
+        let mut all = vec!["set", "env", "deployment/gateway"];
         all.extend(words.iter().map(String::as_str));
         self.scope.kubectl(&all, "").await?;
         self.rolled_out().await
@@ -185,7 +189,7 @@ impl ControlPlane {
     /// Pins it to a node, or to none.
     async fn pin(&self, node: Option<&str>) -> Result<()> {
         let patch = json!({"spec": {"template": {"spec": {"nodeName": node}}}}).to_string();
-        let words = ["patch", "deployment/controller", "--patch", &patch];
+        let words = ["patch", "deployment/gateway", "--patch", &patch];
         self.scope.kubectl(&words, "").await?;
         self.rolled_out().await
     }

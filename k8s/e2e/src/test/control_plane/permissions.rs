@@ -18,7 +18,7 @@ use crate::test::objects::expected_condition;
 use crate::test::scope::Scope;
 use crate::test::tls::xds_authority;
 
-const ACCOUNT: &str = "system:serviceaccount:gateway-system:controller";
+const ACCOUNT: &str = "system:serviceaccount:gateway-system:gateway";
 
 /// Names the pod of a token in the audit log.
 const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
@@ -51,7 +51,7 @@ pub(in crate::test) async fn every_permission_is_used_and_none_is_missing(
 ) -> Result<()> {
     create_the_class_again(scope).await?;
     replace_an_old_authority(scope).await?;
-    let of_cluster = role(scope, "clusterrole/gateway-controller").await?;
+    let of_cluster = role(scope, "clusterrole/gateway-gateway-system").await?;
     let since = of_cluster["metadata"]["creationTimestamp"].as_str();
     // Times of requests have fractions of a second.
     let since = since.context("a role has a time")?.trim_end_matches('Z');
@@ -65,7 +65,7 @@ pub(in crate::test) async fn every_permission_is_used_and_none_is_missing(
     change_the_workload(scope).await?;
     let mut of_cluster = granted(&of_cluster);
     of_cluster.retain(|it| !UNUSED.contains(&&**it));
-    let mut of_namespace = granted(&role(scope, "role/controller").await?);
+    let mut of_namespace = granted(&role(scope, "role/gateway").await?);
     of_namespace.retain(|it| !UNUSED_OF_NAMESPACE.contains(&&**it));
     let mut unused = Vec::new();
     let found = scope.until("the controller to use every permission", async || {

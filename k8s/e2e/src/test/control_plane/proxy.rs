@@ -50,7 +50,7 @@ impl ControllerTunnel {
     /// Opens it for proxies that trust these authorities (PEM).
     pub(super) async fn trusting(scope: &Scope, authorities: &str) -> Result<Self> {
         let services: Api<Service> = scope.within(NAMESPACE).api();
-        let spec = services.get("controller").await?.spec.context("a spec")?;
+        let spec = services.get("gateway").await?.spec.context("a spec")?;
         let ip = spec.cluster_ip.context("an address")?;
         let controller = SocketAddr::new(ip.parse()?, 9978);
         let listener = TcpListener::bind("127.0.0.1:0").await?;
