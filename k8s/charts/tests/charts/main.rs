@@ -9,6 +9,7 @@ mod golden;
 mod keys;
 mod metrics;
 mod rbac;
+mod reference;
 mod refusals;
 mod upgrade;
 
