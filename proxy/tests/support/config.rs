@@ -114,17 +114,13 @@ impl Config {
 
     /// A Secret with a certificate and its key, which replaces an earlier one of that name.
     pub(super) fn secret(&mut self, name: &str, pair: &Credential) {
-        let kind = self.without_secret(name);
-        self.extra.push(format!(
-            "{kind}type: kubernetes.io/tls\nstringData:\n  tls.crt: |\n{}  tls.key: |\n{}",
-            indented(&pair.pem()),
-            indented(&pair.key_pem())
-        ));
+        self.without_secret(name);
+        self.extra.push(tls_secret(name, pair));
     }
 
     /// Removes a Secret; returns how its document begins.
     pub(super) fn without_secret(&mut self, name: &str) -> String {
-        let kind = format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}}}\n");
+        let kind = secret_head(name);
         self.extra.retain(|document| !document.starts_with(&kind));
         kind
     }
@@ -275,6 +271,21 @@ impl Config {
         }
         text + rest
     }
+}
+
+/// A Secret with a certificate and its key.
+pub(crate) fn tls_secret(name: &str, pair: &Credential) -> String {
+    format!(
+        "{}type: kubernetes.io/tls\nstringData:\n  tls.crt: |\n{}  tls.key: |\n{}",
+        secret_head(name),
+        indented(&pair.pem()),
+        indented(&pair.key_pem())
+    )
+}
+
+/// How the document of a Secret begins.
+fn secret_head(name: &str) -> String {
+    format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}}}\n")
 }
 
 fn indented(text: &str) -> String {

@@ -42,6 +42,7 @@ pub(crate) use authorizer::{
 };
 pub(crate) use bridge::{into_h2, out_of_h2};
 pub(crate) use client::{Client, ConnectionEnd, Cut, client, tls_client};
+pub(crate) use config::tls_secret;
 pub(crate) use driver::Driver;
 pub(crate) use gate::{ByteCounter, Gate};
 pub(crate) use gateway::{Failure, Gateway, GatewayBuilder, Signal, gateway};

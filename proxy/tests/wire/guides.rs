@@ -20,10 +20,15 @@ const RESOURCES: &str = include_str!("../../../k8s/RESOURCES.md");
 const OBJECTS: &str = "## The objects of the examples";
 const ADDRESSES: &str = "## Addresses of clients";
 
-/// The YAML between a heading and the next one.
 #[track_caller]
 fn examples(heading: &str) -> String {
-    let mut lines = RESOURCES.lines().skip_while(|line| *line != heading);
+    examples_in(RESOURCES, heading)
+}
+
+/// The YAML of a document between a heading and the next one.
+#[track_caller]
+pub(super) fn examples_in(document: &str, heading: &str) -> String {
+    let mut lines = document.lines().skip_while(|line| *line != heading);
     assert!(lines.next().is_some(), "there is no section `{heading}`");
     let (mut yaml, mut is_inside) = (String::new(), false);
     for line in lines.take_while(|line| !line.starts_with("## ") && !line.starts_with("### ")) {
@@ -46,7 +51,7 @@ fn examples(heading: &str) -> String {
 
 /// A text with a part of it replaced, which it has to have.
 #[track_caller]
-fn replaced(text: &str, from: &str, to: &str) -> String {
+pub(super) fn replaced(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "`{from}` is not in\n{text}");
     text.replace(from, to)
 }
@@ -99,7 +104,7 @@ impl Guide {
 }
 
 /// Sends a request without a body.
-fn asks(
+pub(super) fn asks(
     client: &mut Client,
     method: &str,
     (host, path): (&str, &str),

@@ -104,6 +104,7 @@ mod shared_ports;
 mod slow_peers;
 mod slow_readers;
 mod stray_responses;
+mod task_guides;
 mod tcp;
 mod timeouts;
 mod tls;
