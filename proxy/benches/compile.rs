@@ -149,6 +149,7 @@ fn route(number: usize, listeners: usize) -> Route {
             timeouts: Timeouts::default(),
             retry: None,
             session: None,
+            invalid: None,
         }),
     }
 }

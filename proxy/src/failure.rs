@@ -223,6 +223,7 @@ failures! {
     NoRoute           404 Unimplemented Client Keep Never "no_route" "no route matches this request";
     MatchTooCostly    500 Internal Internal Keep Never "match_too_costly" "comparing this request with the routes takes too much work";
     BadRewrite        500 Internal Internal Keep Never "bad_rewrite" "the path of this request cannot be rewritten";
+    InvalidRule       500 Internal Internal Keep Never "invalid_rule" "the rule of this route is invalid";
     NoValidBackend    500 Internal Internal Keep Never "no_valid_backend" "the route has no valid backend";
 
     // Answers of policies. Their own status, fields and body are sent.

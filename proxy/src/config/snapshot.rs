@@ -340,6 +340,12 @@ impl Rule {
         self.extras.as_ref()?.refused_by.as_deref()
     }
 
+    /// Why its configuration is invalid, which leaves it without backends.
+    #[must_use]
+    pub fn invalid(&self) -> Option<&str> {
+        self.extras.as_ref()?.invalid.as_deref()
+    }
+
     /// Whether the query of its requests may hold a token, which no log may show.
     #[must_use]
     pub fn hides_query(&self) -> bool {
@@ -372,6 +378,8 @@ pub struct RuleExtras {
     pub enforced_answers: Box<[Arc<Respond>]>,
     /// Pages in the place of the contents of errors.
     pub error_pages: Option<PagesInForce>,
+    /// Why its configuration is invalid: it has no backends then.
+    pub invalid: Option<Box<str>>,
 }
 
 impl RuleExtras {
@@ -381,6 +389,7 @@ impl RuleExtras {
             && !self.hides_query
             && self.enforced_answers.is_empty()
             && self.error_pages.is_none()
+            && self.invalid.is_none()
     }
 }
 

@@ -190,7 +190,8 @@ impl<'a> Exchange<'a> {
             pinned.destination
         } else {
             let backends = (&rule.draw, &*rule.backends);
-            let (backend, index) = draw(self.shard, backends, trace)?;
+            let drawn = draw(self.shard, backends, trace);
+            let (backend, index) = drawn.map_err(|failure| self.without_backend(rule, failure))?;
             let cluster = self.holds.cluster(index);
             let cluster = cluster.ok_or(FailureKind::NoValidBackend)?;
             Destination { backend, cluster }
@@ -201,6 +202,18 @@ impl<'a> Exchange<'a> {
             Some(policy) => Err(self.refused_by(policy)),
             None => Ok(destination),
         }
+    }
+
+    /// The failure of a request for which no backend was drawn: that the rule is invalid, if it is.
+    #[cold]
+    fn without_backend(&self, rule: &Rule, failure: Failure) -> Failure {
+        let Some(why) = rule.invalid() else {
+            return failure;
+        };
+        if let Some(trace) = &self.record.trace {
+            trace.invalid_rule(why);
+        }
+        FailureKind::InvalidRule.into()
     }
 
     /// The backend and endpoint of the request's session, if both are valid.

@@ -90,6 +90,17 @@ impl Tracer {
         self.emit(Severity::Error, message);
     }
 
+    /// The rule of the request is invalid, so that it has no backend.
+    #[cold]
+    pub(crate) fn invalid_rule(&self, why: &str) {
+        let message = Message::Policy {
+            kind: "rule".to_owned(),
+            outcome: PolicyOutcome::Skipped,
+            detail: format!("the rule is invalid: {why}"),
+        };
+        self.emit(Severity::Error, message);
+    }
+
     /// Whether networks accept a client, by each policy up to the one that does not.
     #[cold]
     pub(crate) fn networks(&self, client: IpAddr, policies: &[Arc<ClientNetworks>]) {

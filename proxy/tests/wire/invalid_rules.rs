@@ -1,5 +1,6 @@
 //! An invalid rule rejects its requests: no other rule, which may check less, serves them.
 
+use super::admin_trace::{events, message, watches};
 use crate::support::{Client, Driver, Gateway, Origin, gateway, ok, on_both_drivers, origin};
 
 /// A gateway with these rules, and a last one that allows every request.
@@ -65,5 +66,27 @@ on_both_drivers! {
         get(&mut client, "/secret", "", 500);
         assert!(origin.requests().is_empty(), "the open rule would serve it");
         get(&mut client, "/other", "", 200);
+    }
+
+    /// The access log, the answer, the log and a trace name the same cause, with its field.
+    fn every_place_names_the_cause(driver) {
+        let rule = "{matches: [{path: {type: RegularExpression, value: \"/secret(\"}}]}";
+        let gateway = gateway(driver).rule(rule).policy("accessLog: {format: text}").inspected().start();
+        let mut watcher = watches(&gateway, "");
+        let mut client = gateway.client();
+        client.sends("GET /secret HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let answer = client.reads();
+        assert_eq!((answer.status(), &*answer.text()), (500, "the rule of this route is invalid\n"));
+        let traced = events(&mut watcher);
+        assert_eq!(message(&traced, "requestFinished")["reason"], "invalid_rule");
+        let mut causes = traced.iter().map(|it| &it["message"]).filter(|it| it["kind"] == "rule");
+        let cause = causes.next().expect("a cause")["detail"].as_str().expect("a text");
+        let (field, problem) = (
+            "spec.rules[0].matches[0].path.value",
+            "the regular expression `/secret(` does not compile",
+        );
+        assert!(cause.starts_with(&format!("the rule is invalid: {field}: {problem}")), "{cause}");
+        gateway.waits_for_log(&format!("{field}: Accepted/UnsupportedValue: {problem}"));
+        gateway.waits_for_access_log("reason=invalid_rule");
     }
 }

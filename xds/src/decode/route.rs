@@ -157,8 +157,15 @@ fn refusing_http(at: &FieldPath<'_>, message: proto::HttpRule) -> HttpRule {
         at.field("matches").problem::<()>("are not known");
         matches.push(HttpMatch::everything());
     }
-    HttpRule::refusing(matches)
+    HttpRule {
+        invalid: Some(UNREADABLE.into()),
+        ..HttpRule::refusing(matches)
+    }
 }
+
+/// Of a rule that cannot be decoded.
+const UNREADABLE: &str =
+    "this proxy could not read the rule as the controller sent it; its log has the reason";
 
 /// A match as far as it can be read, so that it matches at least the same requests.
 fn recognisable(at: &FieldPath<'_>, message: proto::HttpMatch) -> HttpMatch {
@@ -229,6 +236,7 @@ fn http_rule(at: &FieldPath<'_>, message: proto::HttpRule) -> Option<HttpRule> {
     );
     let retry = at.optional("retry", message.retry, retry);
     let session = at.optional("session", message.session, session);
+    let invalid = at.optional("invalid", message.invalid, set_text);
     if let (Some(matches), Some(filters), Some(backends)) = (&matches, &filters, &backends) {
         let backends = backends.iter().map(|backend| &backend.filters);
         prefixes_to_edit(at, matches, backends.chain(filters));
@@ -245,6 +253,7 @@ fn http_rule(at: &FieldPath<'_>, message: proto::HttpRule) -> Option<HttpRule> {
         },
         retry: retry?.map(Box::new),
         session: session?.map(Box::new),
+        invalid: invalid?.map(Into::into),
     })
 }
 

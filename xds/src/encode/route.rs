@@ -132,6 +132,7 @@ impl From<&HttpRule> for proto::HttpRule {
             retry: rule.retry.as_deref().map(Into::into),
             session: rule.session.as_deref().map(Into::into),
             protocol: protocol.into(),
+            invalid: rule.invalid.as_deref().map(Into::into),
         }
     }
 }

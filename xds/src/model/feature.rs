@@ -258,6 +258,7 @@ impl HttpRule {
             timeouts: _,
             retry: _,
             session: _,
+            invalid: _,
         } = self;
         let of_backends = backends.iter().map(of_backend);
         let of_matches = matches.iter().map(of_match);

@@ -152,6 +152,7 @@ fn http_rule<M: SerializeMap>(rule: &HttpRule, map: &mut M) -> Result<(), M::Err
         timeouts,
         retry,
         session,
+        invalid,
     } = rule;
     if !matches.is_empty() {
         map.serialize_entry("matches", matches)?;
@@ -168,6 +169,9 @@ fn http_rule<M: SerializeMap>(rule: &HttpRule, map: &mut M) -> Result<(), M::Err
     }
     if let Some(session) = session {
         map.serialize_entry("session", session)?;
+    }
+    if let Some(invalid) = invalid {
+        map.serialize_entry("invalid", invalid)?;
     }
     Ok(())
 }
@@ -296,6 +300,8 @@ pub struct HttpRule {
     pub retry: Option<Box<Retry>>,
     /// Of all its backends; `None` means no session persistence, or that of each backend.
     pub session: Option<Box<SessionPersistence>>,
+    /// Why the configuration of the rule is invalid, with the field: it has no backends then.
+    pub invalid: Option<Box<str>>,
 }
 
 impl HttpRule {
@@ -311,6 +317,7 @@ impl HttpRule {
             timeouts: Timeouts::default(),
             retry: None,
             session: None,
+            invalid: None,
         }
     }
 

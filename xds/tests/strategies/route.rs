@@ -77,11 +77,12 @@ prop_compose! {
         backend_request in timeout(),
         retry in option::of(retry()),
         session in option::of(session()),
+        invalid in option::of(name()),
     ) -> HttpRule {
         let timeouts = Timeouts { request, backend_request };
         let (retry, session) = (retry.map(Box::new), session.map(Box::new));
         let (name, matches, backends) = (name.map(Into::into), matches.into(), backends.into());
-        HttpRule { name, protocol, matches, filters, backends, timeouts, retry, session }
+        HttpRule { name, protocol, matches, filters, backends, timeouts, retry, session, invalid: invalid.map(Into::into) }
     }
 }
 

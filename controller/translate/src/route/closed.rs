@@ -57,6 +57,9 @@ pub(crate) fn start_bytes<'a>(rules: impl Iterator<Item = &'a RouteRule>) -> u64
     paths.take(MAX_STARTS).count() as u64 * START_BYTES
 }
 
+/// Of a route that is closed; short, as it counts in what closing rules may take.
+const WHY_CLOSED: &str = "the route is refused as a whole: its status says why";
+
 fn close_http<'a>(
     first: &HttpRule,
     matches: impl Iterator<Item = &'a HttpMatch>,
@@ -73,6 +76,7 @@ fn close_http<'a>(
             timeouts: Timeouts::default(),
             retry: None,
             session: None,
+            invalid: Some(WHY_CLOSED.into()),
         })
     };
     let fits = |rule: &HttpRule| rule_bytes(&RouteRule::Http(rule.clone())) <= max_bytes;
@@ -182,7 +186,7 @@ impl KnownStarts {
 /// bytes are a path.
 const MAX_BYTES: usize = 64 * 1024;
 /// What a rule for everything takes at most.
-const EVERYTHING_BYTES: usize = 64;
+const EVERYTHING_BYTES: usize = 128;
 /// Most expressions of a closing rule: 8, as routes with more mostly have the same start.
 const MAX_STARTS: usize = 8;
 /// Bytes of a literal start, which may be shorter than in the expression: 64.
@@ -221,6 +225,7 @@ mod tests {
             timeouts: Timeouts::default(),
             retry: None,
             session: None,
+            invalid: None,
         })
     }
 
@@ -255,9 +260,9 @@ mod tests {
         let paths = (0..100).map(|number| PathMatch::prefix(&format!("/{number}")));
         let matches: Vec<HttpMatch> = paths.map(|it| matching(it.expect("valid"))).collect();
         let rules = [rule(matches)];
-        let all = closed(&rules, 2_000, Starts::Kept);
+        let all = closed(&rules, 2_100, Starts::Kept);
         assert_eq!((all.len(), &all[0].method), (100, &Some(Method::POST)));
-        let paths = closed(&rules, 1_200, Starts::Kept);
+        let paths = closed(&rules, 1_300, Starts::Kept);
         assert_eq!((paths.len(), &paths[0].method), (100, &None));
         for bytes in [0, 1, usize::MAX] {
             let max_bytes = max_bytes(bytes, 2_000);

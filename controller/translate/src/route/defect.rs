@@ -13,6 +13,7 @@ pub(crate) fn closed_rule(kind: RouteKind) -> LoweredRule {
     let http = |protocol| {
         RouteRule::Http(HttpRule {
             protocol,
+            invalid: Some(MESSAGE.into()),
             ..HttpRule::refusing(vec![HttpMatch::everything()])
         })
     };
@@ -20,8 +21,6 @@ pub(crate) fn closed_rule(kind: RouteKind) -> LoweredRule {
         name: None,
         backends: Vec::new(),
     };
-    let message = "a defect of the controller keeps it from translating this route, so all requests to its \
-                   hosts get status 500: please report it, with the controller's log";
     LoweredRule {
         name: None,
         rule: match kind {
@@ -31,7 +30,10 @@ pub(crate) fn closed_rule(kind: RouteKind) -> LoweredRule {
             RouteKind::Tcp => RouteRule::Tcp(l4),
             RouteKind::Udp => RouteRule::Udp(l4),
         },
-        problems: vec![Problem::new(Reason::UnsupportedValue, "spec", message)],
+        problems: vec![Problem::new(Reason::UnsupportedValue, "spec", MESSAGE)],
         refs: Vec::new(),
     }
 }
+
+const MESSAGE: &str = "a defect of the controller keeps it from translating this route, so all requests to its hosts \
+                       get status 500: please report it, with the controller's log";

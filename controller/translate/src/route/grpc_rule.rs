@@ -37,6 +37,7 @@ pub(crate) fn lower(context: &RuleContext<'_>, spec: &GrpcRouteRule) -> LoweredR
         timeouts: Timeouts::default(),
         retry: None,
         session: session.map(Box::new),
+        invalid: None,
     };
     notes.lowered(context.index, rule)
 }

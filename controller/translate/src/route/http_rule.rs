@@ -42,6 +42,7 @@ fn carry_out(context: &RuleContext<'_>, spec: &HttpRouteRule, notes: &mut RuleNo
         timeouts: timeouts.unwrap_or_default(),
         retry: retry.map(Box::new),
         session: session.map(Box::new),
+        invalid: None,
     }
 }
 

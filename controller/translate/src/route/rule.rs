@@ -7,7 +7,7 @@ use xds::model::{Filters, GatewayDuration, HttpRule, ObjectName, RouteRule};
 use super::expressions::RouteExpressions;
 use crate::backend::referrer::Referrer;
 use crate::objects::reader::Reader;
-use crate::status::problem::Problem;
+use crate::status::problem::{self, Problem};
 use crate::status::reason::Reason;
 
 /// The location of a rule.
@@ -47,15 +47,19 @@ impl RuleNotes {
     /// Completes the findings about rule number `index`.
     pub(crate) fn lowered(self, index: usize, rule: HttpRule) -> LoweredRule {
         let name = rule.name.as_deref().map(Arc::from);
-        let rule = if self.problems.is_empty() {
+        let problems = of_rule(index, self.problems);
+        let rule = if problems.is_empty() {
             rule
         } else {
-            answer_500(rule)
+            HttpRule {
+                invalid: Some(cause(&problems)),
+                ..answer_500(rule)
+            }
         };
         LoweredRule {
             name,
             rule: RouteRule::Http(rule),
-            problems: of_rule(index, self.problems),
+            problems,
             refs: of_rule(index, self.refs),
         }
     }
@@ -78,6 +82,16 @@ pub(crate) fn answer_500(rule: HttpRule) -> HttpRule {
         ..rule
     }
 }
+
+/// Why a rule is invalid, as far as the proxies that refuse its requests say it.
+fn cause(problems: &[Problem]) -> Box<str> {
+    let mut cause = problem::join(problems.iter());
+    cause.truncate(cause.floor_char_boundary(CAUSE_BYTES));
+    cause.into()
+}
+
+/// Most bytes of what a proxy knows of an invalid rule: the status of its route has all of it.
+const CAUSE_BYTES: usize = 512;
 
 /// Parses a Gateway API duration.
 pub(crate) fn duration(text: &str, field: &str) -> Result<GatewayDuration, Problem> {

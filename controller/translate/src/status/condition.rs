@@ -225,10 +225,7 @@ impl Conditions {
             ConditionStatus::True => ConditionStatus::False,
             _ => ConditionStatus::True,
         };
-        let message = match problems {
-            [only] => only.message.clone(),
-            _ => problem::join(problems.iter()),
-        };
+        let message = problem::join(problems.iter());
         let field = (!first.field.is_empty()).then(|| first.field.clone());
         self.with(kind, status, first.reason, message.into(), field)
     }

@@ -44,7 +44,11 @@ impl fmt::Display for ProblemCondition<'_> {
         if let Some(field) = self.field {
             write!(f, " {field}")?;
         }
-        write!(f, ": {}/{}: {}", self.condition, self.reason, self.message)
+        // The message begins with it, too.
+        let of_field = self.field.and_then(|it| self.message.strip_prefix(it));
+        let message = of_field.and_then(|it| it.strip_prefix(": "));
+        let message = message.unwrap_or(self.message);
+        write!(f, ": {}/{}: {message}", self.condition, self.reason)
     }
 }
 

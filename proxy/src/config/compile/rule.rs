@@ -162,7 +162,7 @@ impl<'c> RuleCompiler<'c> {
             rate_limits: rate_limits.map(Box::new),
             authorization,
             networks: self.own_networks(settings),
-            extras: self.extras(settings),
+            extras: self.extras(rule, settings),
             external_auth: self.external_auth(&rule.filters.external_auth),
             responses,
             draw: Draw::new(&weights),
@@ -178,7 +178,11 @@ impl<'c> RuleCompiler<'c> {
     }
 
     /// What few rules have.
-    fn extras(&mut self, settings: &RequestSettings<'_>) -> Option<Box<RuleExtras>> {
+    fn extras(
+        &mut self,
+        rule: &HttpRule,
+        settings: &RequestSettings<'_>,
+    ) -> Option<Box<RuleExtras>> {
         let enforced = settings.enforced.responds.iter().copied();
         let extras = RuleExtras {
             refused_by: settings.invalid.map(policy_name),
@@ -188,6 +192,7 @@ impl<'c> RuleCompiler<'c> {
                 let (targets, gateway) = (self.targets, self.gateway);
                 self.answers.pages_in_force(policy, targets, gateway)
             }),
+            invalid: rule.invalid.clone(),
         };
         (!extras.is_empty()).then(|| Box::new(extras))
     }

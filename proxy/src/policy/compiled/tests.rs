@@ -37,6 +37,7 @@ fn rule(filters: Filters, backends: Vec<Filters>) -> HttpRule {
         timeouts: Timeouts::default(),
         retry: None,
         session: None,
+        invalid: None,
     }
 }
 

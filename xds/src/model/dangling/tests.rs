@@ -113,6 +113,7 @@ fn route(listener: &ListenerKey, service: &ServiceKey) -> Route {
             timeouts: Timeouts::default(),
             retry: None,
             session: None,
+            invalid: None,
         }),
     }
 }

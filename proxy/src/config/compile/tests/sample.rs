@@ -92,6 +92,7 @@ pub(super) fn route(name: &str, rule: u16, prefix: &str, backends: Vec<(Target, 
             timeouts: Timeouts::default(),
             retry: None,
             session: None,
+            invalid: None,
         }),
     }
 }

@@ -81,6 +81,7 @@ fn forwarding() -> HttpRule {
             backoff: Some(seconds(1)),
         })),
         session: Some(Box::new(cookie())),
+        invalid: None,
     }
 }
 
@@ -123,6 +124,7 @@ fn redirecting() -> HttpRule {
             absolute_timeout: None,
             idle_timeout: None,
         })),
+        invalid: None,
     }
 }
 
@@ -151,6 +153,7 @@ fn plain_grpc() -> HttpRule {
         timeouts: Timeouts::default(),
         retry: None,
         session: None,
+        invalid: None,
     }
 }
 
