@@ -257,12 +257,19 @@ on_both_drivers! {
 
     fn a_page_with_a_mistake_is_left_out_and_the_rest_stays(driver) {
         let origin = origin();
-        let policy = "authorization: {deny: [{when: \"request.path == '/closed'\"}]}\n  \
-                      errorPages: [{statuses: ['403'], bodies: [{contentType: html, body: a}]}]";
-        let gateway = gateway_to(&origin, driver).policy(policy).start();
-        let mut client = gateway.client();
-        client.gets("/").expects(200);
-        assert_eq!(client.gets("/closed").expects(403).text(), "this request is not allowed\n");
+        for page in [
+            "{statuses: ['403'], bodies: [{contentType: html, body: a}]}",
+            // Statuses are texts.
+            "{statuses: [403], bodies: [{contentType: text/html, body: a}]}",
+        ] {
+            let policy = format!(
+                "authorization: {{deny: [{{when: \"request.path == '/closed'\"}}]}}\n  errorPages: [{page}]"
+            );
+            let gateway = gateway_to(&origin, driver).policy(&policy).start();
+            let mut client = gateway.client();
+            client.gets("/").expects(200);
+            assert_eq!(client.gets("/closed").expects(403).text(), "this request is not allowed\n", "{page}");
+        }
     }
 }
 

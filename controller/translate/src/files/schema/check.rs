@@ -217,9 +217,11 @@ impl Type {
         }
     }
 
-    fn remedy(self, value: &Value) -> &'static str {
-        match (self, value) {
-            (Self::String, Value::Number(_) | Value::Bool(_)) => ": quote it",
+    fn remedy(self, value: &Value) -> String {
+        let remedy = match (self, value) {
+            (Self::String, Value::Number(_) | Value::Bool(_)) => {
+                return format!(": quote it, as \"{value}\"");
+            }
             (Self::Integer | Self::Number, Value::String(text)) if text.parse::<f64>().is_ok() => {
                 ": remove the quotes"
             }
@@ -228,7 +230,8 @@ impl Type {
             }
             (Self::Array, _) => ": put `- ` before each item",
             _ => "",
-        }
+        };
+        remedy.to_owned()
     }
 }
 

@@ -59,7 +59,7 @@ fn type_errors_suggest_a_correction() {
             ": \"80\" is not an integer: remove the quotes",
         ),
         ("integer", json!(1.5), ": 1.5 is not an integer"),
-        ("string", json!(80), ": 80 is not text: quote it"),
+        ("string", json!(80), ": 80 is not text: quote it, as \"80\""),
         (
             "boolean",
             json!("true"),
