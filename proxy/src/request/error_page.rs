@@ -46,11 +46,18 @@ impl<'a> Exchange<'a> {
             .choose(status.as_u16(), PageSource::Gateway, &accept);
         match page {
             None => Ok(None),
-            // A server that is asked for each request that is shed would only add to the load.
             Some(ChosenPage {
-                content: PageContent::Server(_),
-                ..
-            }) if kind == FailureKind::Overloaded => Ok(None),
+                policy,
+                content: PageContent::Server(server),
+            }) if asks_nobody(kind) => {
+                if let Some(trace) = &self.record.trace {
+                    let error = (status.as_u16(), PageSource::Gateway);
+                    let why =
+                        "no server is asked about a request that is shed or exceeds a rate limit";
+                    trace.served_page(policy, error, server, Some(why));
+                }
+                Ok(None)
+            }
             Some(ChosenPage {
                 policy,
                 content: PageContent::Server(server),
@@ -120,4 +127,10 @@ impl<'a> Exchange<'a> {
         self.work.response_lines.extend_from_slice(&page.lines);
         self.respond_to(kind, status, &page.body).await
     }
+}
+
+/// Whether a page server is not asked for the page of such an error: what is refused because there is too much of it
+/// would only become load elsewhere.
+fn asks_nobody(kind: FailureKind) -> bool {
+    matches!(kind, FailureKind::Overloaded | FailureKind::RateLimited)
 }

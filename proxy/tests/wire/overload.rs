@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use super::metrics::{count, samples, waits_for_buffers, waits_for_count};
+use super::page_servers::{gateway_with, page};
 use crate::support::frames::{HEADERS, Peer, get};
 use crate::support::{
     Client, Driver, Gate, Gateway, GatewayBuilder, Message, Origin, Reply, TIMEOUT, allowing,
@@ -207,6 +208,23 @@ on_both_drivers! {
         cgroup.uses(LIMIT / 2);
         until(|| gateway.client().gets("/").reads(), |response| response.status() == 200);
         gateway.waits_for_log("memory is no longer close to the limit");
+    }
+
+    /// It would only be load elsewhere.
+    fn no_page_server_is_asked_about_a_request_that_is_shed(driver) {
+        const LIMIT: usize = 1 << 30;
+        let (pages, cgroup) = (origin().replies(page(200, "a page")), Cgroup::new(LIMIT));
+        cgroup.uses(LIMIT / 2);
+        let gateway = within(&cgroup, gateway_with(&pages, driver)).start();
+        assert_eq!(gateway.client().gets("/a").expects(500).text(), "a page");
+        cgroup.uses(LIMIT / 100 * 92);
+        until(|| gateway.client().gets("/a").reads(), is_refused);
+        let asked = pages.requests().len();
+        for _ in 0..10 {
+            let answer = gateway.client().gets("/a").expects(503);
+            assert_eq!(answer.text(), "the gateway is overloaded\n");
+        }
+        assert_eq!(pages.requests().len(), asked);
     }
 
     fn half_closed_clients_are_given_up_when_memory_is_short(driver) {

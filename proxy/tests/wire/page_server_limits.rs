@@ -4,9 +4,13 @@
 use std::time::{Duration, Instant};
 
 use super::admin::json;
+use super::admin_trace::{events, watches};
+use super::inference::{ROUTE, pool_of};
 use super::page_servers::{gateway_with, page, served};
 use crate::support::pki::authority;
-use crate::support::{Client, Gate, Reply, gateway, ok, on_both_drivers, origin, status, tls};
+use crate::support::{
+    Client, Gate, PickerBehavior, Reply, gateway, ok, on_both_drivers, origin, picker, status, tls,
+};
 
 on_both_drivers! {
     /// The page would be cut off at the route's timeout.
@@ -74,6 +78,57 @@ on_both_drivers! {
             gate.open();
             assert_eq!(client.expects(503).text(), "a page");
         }
+    }
+
+    /// A picker has the whole body before a pod gets any of it: an upload that stalls ends there.
+    fn an_upload_that_stalls_on_its_way_to_a_picker_gets_the_page_of_its_error(driver) {
+        let (pages, pod) = (origin().replies(page(200, "a page")), origin());
+        let (member, ca) = (pod.address(), authority("ca"));
+        let picker = picker(PickerBehavior::Picks(vec![member]));
+        let gateway = pool_of(driver, (&[member], "http"), picker.address(), "FailClose", "appProtocol: http2")
+            .backend("pages", &[pages.address()])
+            .https("web", None, &[&ca.server(&["a.test"])])
+            .rule(ROUTE)
+            .rule_of("web", ROUTE)
+            .policy(&served("Any"))
+            .limits("bodyIdleTimeout: 200ms")
+            .start();
+        for mut client in [gateway.client(), gateway.tls_client(&tls(&ca, "a.test"))] {
+            client.sends("POST /app HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\nhalf");
+            assert_eq!(client.expects(408).text(), "a page");
+        }
+        assert_eq!((pages.requests().len(), pod.requests().len()), (2, 0));
+    }
+
+    /// A flood of requests that are refused is none at the page server; a page that is here costs nobody else anything.
+    fn no_server_is_asked_about_a_request_that_exceeds_a_rate_limit(driver) {
+        let pages = origin().replies(page(200, "a page"));
+        let limited = "rateLimit: {rules: [{name: each, key: [{header: X-Key}], requests: 1, per: Day}]}";
+        let gateway = gateway_with(&pages, driver)
+            .policy_of("HTTPRoute/route-0", limited)
+            .policy_of("HTTPRoute/route-0/rule", "accessLog: {format: json}")
+            .start();
+        let mut client = gateway.client();
+        assert_eq!(client.gets("/a").expects(500).text(), "a page");
+        let mut watcher = watches(&gateway, "");
+        for _ in 0..10 {
+            let answer = client.gets("/a").expects(429);
+            assert_eq!(answer.text(), "too many requests\n");
+            assert!(answer.has("retry-after"), "{answer}");
+        }
+        assert_eq!(pages.requests().len(), 1);
+        let says = |it: &serde_json::Value| {
+            it["message"]["detail"].as_str().is_some_and(|it| it.contains("no server is asked about a request that"))
+        };
+        assert!(events(&mut watcher).iter().any(says));
+        let body = "errorPages: [{statuses: ['429'], bodies: [{contentType: text/html, body: slower}]}]";
+        let gateway = gateway_with(&pages, driver)
+            .policy_of("HTTPRoute/route-0", limited)
+            .policy_of("HTTPRoute/route-0/rule", body)
+            .start();
+        let mut client = gateway.client();
+        client.gets("/a").expects(500);
+        assert_eq!(client.gets("/a").expects(429).text(), "slower");
     }
 
     /// It may take longer for what clients ask it.
