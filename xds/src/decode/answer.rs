@@ -90,7 +90,7 @@ fn error_page(at: &FieldPath<'_>, message: proto::ErrorPage) -> Option<ErrorPage
 }
 
 /// A number of items, which is not 0.
-fn within(at: &FieldPath<'_>, number: usize, most: usize) -> Option<()> {
+pub(super) fn within(at: &FieldPath<'_>, number: usize, most: usize) -> Option<()> {
     if (1..=most).contains(&number) {
         return Some(());
     }

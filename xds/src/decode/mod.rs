@@ -25,6 +25,7 @@ mod authorization;
 mod endpoint;
 mod field_path;
 mod filter;
+mod health_check;
 mod jwt;
 mod matching;
 mod networks;

@@ -8,6 +8,7 @@ use prost::Message as _;
 use super::answer::{error_pages, respond_policy};
 use super::authorization::authorization;
 use super::field_path::{FieldPath, Findings};
+use super::health_check::health_check;
 use super::jwt::{jwt_policy, source};
 use super::networks::network_policy;
 use super::path_rewrite::path_rewrite;
@@ -59,6 +60,7 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
         retry_constraint,
     );
     let ejection = at.optional("ejection", message.ejection, ejection);
+    let health_check = at.optional("health_check", message.health_check, health_check);
     let jwt = at.optional("jwt", message.jwt, jwt_policy);
     let authorization = at.optional("authorization", message.authorization, authorization);
     let networks = at.optional("networks", message.networks, network_policy);
@@ -86,6 +88,7 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
         }),
         retry_constraint: constraint?,
         ejection: ejection?,
+        health_check: health_check?,
         jwt: jwt?,
         authorization: authorization?,
         networks: networks?,

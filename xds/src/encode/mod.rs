@@ -9,6 +9,7 @@ mod authorization;
 mod endpoint;
 mod filter;
 pub(crate) mod former;
+mod health_check;
 mod jwt;
 mod matching;
 mod networks;

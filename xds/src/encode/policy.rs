@@ -31,6 +31,7 @@ impl From<&Policy> for proto::Policy {
             retry_budget: spec.retry_budget.map(Into::into),
             retry_constraint: spec.retry_constraint.map(Into::into),
             ejection: spec.ejection.map(Into::into),
+            health_check: spec.health_check.as_ref().map(Into::into),
             jwt,
             authorization,
             client_certificate: spec.client_certificate.as_ref().map(Into::into),

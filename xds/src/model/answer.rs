@@ -1,6 +1,7 @@
 //! What the gateway answers itself, in the place of backends.
 
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, StatusCode};
@@ -169,8 +170,8 @@ pub enum ErrorSource {
     Any,
 }
 
-/// A range of statuses of errors, both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A range of statuses of answers, both ends included; most are of errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StatusRange {
     first: u16,
     last: u16,
@@ -179,9 +180,12 @@ pub struct StatusRange {
 /// What is no [`StatusRange`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidStatusRange {
-    /// It is none at all.
+    /// It is none at all, of errors.
     #[error("`{0}` is no status of an error: use 400 to 599, or a range such as 502-504")]
     Text(String),
+    /// It is none at all, of answers.
+    #[error("`{0}` is no status of an answer: use 200 to 599, or a range such as 200-299")]
+    Answer(String),
     /// It ends before it begins.
     #[error("the range ends before it begins: write {1}-{0}")]
     Reversed(u32, u32),
@@ -194,11 +198,52 @@ impl StatusRange {
     ///
     /// They are no statuses of errors.
     pub fn new(first: u32, last: u32) -> Result<Self, InvalidStatusRange> {
-        let is_error = |status| (400..600).contains(&status);
+        Self::within(400..600, (first, last), InvalidStatusRange::Text)
+    }
+
+    /// The same, of answers of any kind.
+    ///
+    /// # Errors
+    ///
+    /// They are no statuses of answers: 1xx is none.
+    pub fn of_answers(first: u32, last: u32) -> Result<Self, InvalidStatusRange> {
+        Self::within(200..600, (first, last), InvalidStatusRange::Answer)
+    }
+
+    /// Reads one status of errors, or two with a hyphen.
+    ///
+    /// # Errors
+    ///
+    /// It is neither.
+    pub fn parse(text: &str) -> Result<Self, InvalidStatusRange> {
+        match numbers(text) {
+            Some((first, last)) => Self::new(first, last),
+            None => Err(InvalidStatusRange::Text(text.to_owned())),
+        }
+    }
+
+    /// Reads one status of answers of any kind, or two with a hyphen.
+    ///
+    /// # Errors
+    ///
+    /// It is neither.
+    pub fn parse_of_answers(text: &str) -> Result<Self, InvalidStatusRange> {
+        match numbers(text) {
+            Some((first, last)) => Self::of_answers(first, last),
+            None => Err(InvalidStatusRange::Answer(text.to_owned())),
+        }
+    }
+
+    fn within(
+        allowed: Range<u32>,
+        (first, last): (u32, u32),
+        other: fn(String) -> InvalidStatusRange,
+    ) -> Result<Self, InvalidStatusRange> {
+        let is_allowed = |status| allowed.contains(&u32::from(status));
         let both = u16::try_from(first).ok().zip(u16::try_from(last).ok());
-        match both.filter(|(first, last)| is_error(*first) && is_error(*last)) {
-            None if first == last => Err(InvalidStatusRange::Text(first.to_string())),
-            None => Err(InvalidStatusRange::Text(format!("{first}-{last}"))),
+        match both.filter(|(first, last)| is_allowed(*first) && is_allowed(*last)) {
+            None if first == last => Err(other(first.to_string())),
+            None => Err(other(format!("{first}-{last}"))),
             Some((first, last)) if last < first => {
                 Err(InvalidStatusRange::Reversed(first.into(), last.into()))
             }
@@ -206,21 +251,10 @@ impl StatusRange {
         }
     }
 
-    /// Reads one status, or two with a hyphen.
-    ///
-    /// # Errors
-    ///
-    /// It is neither.
-    pub fn parse(text: &str) -> Result<Self, InvalidStatusRange> {
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let number = |text: &str| {
-            let is_status = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
-            is_status.then(|| text.parse().ok()).flatten()
-        };
-        match number(first).zip(number(last)) {
-            Some((first, last)) => Self::new(first, last),
-            None => Err(InvalidStatusRange::Text(text.to_owned())),
-        }
+    /// Whether a status is in it.
+    #[must_use]
+    pub fn contains(self, status: u16) -> bool {
+        (self.first..=self.last).contains(&status)
     }
 
     /// The first status.
@@ -234,6 +268,16 @@ impl StatusRange {
     pub fn last(self) -> u16 {
         self.last
     }
+}
+
+/// The numbers of a text such as `502` or `502-504`.
+fn numbers(text: &str) -> Option<(u32, u32)> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let number = |text: &str| {
+        let is_status = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_status.then(|| text.parse().ok()).flatten()
+    };
+    number(first).zip(number(last))
 }
 
 impl Serialize for StatusRange {
@@ -388,6 +432,18 @@ mod tests {
         ] {
             let error = texts(text).expect_err(text).to_string();
             assert!(error.starts_with(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_health_check_may_expect_any_final_status() {
+        let range = StatusRange::parse_of_answers("200-299").expect("a range");
+        let contained = [199, 200, 299, 300].map(|status| range.contains(status));
+        assert_eq!(contained, [false, true, true, false]);
+        for text in ["100", "199-200", "600", "2xx", ""] {
+            let error = StatusRange::parse_of_answers(text).expect_err(text);
+            let why = format!("`{text}` is no status of an answer: use 200 to 599");
+            assert!(error.to_string().starts_with(&why), "{error}");
         }
     }
 

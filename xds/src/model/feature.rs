@@ -169,6 +169,7 @@ impl PolicySpec {
             retry_budget: _,
             retry_constraint: _,
             ejection: _,
+            health_check: _,
             jwt,
             authorization,
             networks,

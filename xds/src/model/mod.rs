@@ -14,6 +14,7 @@ mod duration;
 mod external_auth;
 mod feature;
 mod filter;
+mod health_check;
 mod health_path;
 mod host;
 mod json;
@@ -58,6 +59,7 @@ pub use filter::{
     Allow, Cors, CorsOrigin, FilterSet, Filters, Fraction, HeaderEdit, InvalidFraction,
     InvalidOrigin, InvalidPathEdit, Mirror, PathEdit, Redirect, Rewrite, Scheme,
 };
+pub use health_check::{HealthCheck, HealthProbe, InitialHealth, InvalidProbePath, ProbePath};
 pub use health_path::{HealthPath, InvalidHealthPath};
 pub use host::{Hostname, InvalidExactHostname, InvalidHostname, is_local_address};
 pub use jwt::{

@@ -9,9 +9,9 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use super::{
-    AuthorizationPolicy, BackendKey, Certificate, ErrorPage, HealthPath, JwtPolicy, JwtSource,
-    Limits, ListenerKey, NetworkPolicy, ObjectName, PathRewrite, PolicyKey, RateLimitPolicy,
-    RespondPolicy, ServiceKey, SessionKeys, Target, json, jwt,
+    AuthorizationPolicy, BackendKey, Certificate, ErrorPage, HealthCheck, HealthPath, JwtPolicy,
+    JwtSource, Limits, ListenerKey, NetworkPolicy, ObjectName, PathRewrite, PolicyKey,
+    RateLimitPolicy, RespondPolicy, ServiceKey, SessionKeys, Target, json, jwt,
 };
 
 /// The settings of one policy object for one target. Conflicts are already resolved: of two
@@ -114,6 +114,9 @@ pub struct PolicySpec {
     /// Outlier ejection of endpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ejection: Option<Ejection>,
+    /// What endpoints are asked, to find out whether they can serve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health_check: Option<HealthCheck>,
     /// Tokens that requests must carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwt: Option<JwtPolicy>,

@@ -6,6 +6,7 @@ mod answer;
 mod authorization;
 mod endpoint;
 mod filter;
+mod health_check;
 mod jwt;
 mod path_rewrite;
 mod policy;

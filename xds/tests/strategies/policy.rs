@@ -14,6 +14,7 @@ use xds::model::{
 
 use super::answer::{error_page, respond};
 use super::authorization::authorization;
+use super::health_check::health_check;
 use super::jwt::{jwt_policy, source};
 use super::path_rewrite::path_rewrite;
 use super::rate_limit::rate_limit;
@@ -66,7 +67,7 @@ prop_compose! {
                 .prop_map(|(percent, floor)| RetryBudget { percent, floor }),
         ),
         retry_constraint in option::of(retry_constraint()),
-        ejection in option::of(ejection()),
+        (ejection, health_check) in (option::of(ejection()), option::of(health_check()).boxed()),
         ((jwt, authorization, networks, rate_limit, respond, path_rewrite), is_invalid) in restrictions(),
         ((closes_connections, overrides), error_pages) in
             (any::<(bool, bool)>(), option::of(vec(error_page(), 1..3)).boxed()),
@@ -83,6 +84,7 @@ prop_compose! {
             retry_budget,
             retry_constraint,
             ejection,
+            health_check,
             jwt,
             authorization,
             networks,

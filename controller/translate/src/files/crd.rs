@@ -138,6 +138,7 @@ mod tests {
         let files = [
             "backend.yaml",
             "error_pages.yaml",
+            "health_check.yaml",
             "jwt.yaml",
             "path_rewrite.yaml",
             "precedence.yaml",

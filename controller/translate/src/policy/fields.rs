@@ -46,29 +46,33 @@ pub(crate) enum FieldScope {
     Client,
     /// Gateways, and destinations of requests.
     Upstream,
+    /// Destinations of requests.
+    Destination,
     Any,
 }
 
 impl FieldScope {
     pub(crate) fn holds(self, target: &PolicyTarget) -> bool {
         match target {
-            PolicyTarget::Gateway(_) => self != Self::HttpRoute,
+            PolicyTarget::Gateway(_) => ![Self::HttpRoute, Self::Destination].contains(&self),
             PolicyTarget::ListenerSet(_) => self.holds_for_listener_sets(),
             PolicyTarget::Listener(key) if key.listener_set().is_some() => {
                 self.holds_for_listener_sets()
             }
-            PolicyTarget::Listener(_) => ![Self::Upstream, Self::HttpRoute].contains(&self),
+            PolicyTarget::Listener(_) => {
+                ![Self::Upstream, Self::HttpRoute, Self::Destination].contains(&self)
+            }
             PolicyTarget::Route { kind, .. } | PolicyTarget::Rule { kind, .. } => {
                 let is_of_requests = RouteKind::named(kind).is_some_and(RouteKind::is_of_requests);
                 match self {
                     Self::Client => true,
                     Self::HttpRoute => RouteKind::named(kind) == Some(RouteKind::Http),
                     Self::Request | Self::Any => is_of_requests,
-                    Self::Socket | Self::Upstream => false,
+                    Self::Socket | Self::Upstream | Self::Destination => false,
                 }
             }
             PolicyTarget::Service(_) | PolicyTarget::Backend(_) => {
-                matches!(self, Self::Upstream | Self::Any)
+                matches!(self, Self::Upstream | Self::Destination | Self::Any)
             }
         }
     }
@@ -85,6 +89,7 @@ impl FieldScope {
             Self::HttpRoute => "an HTTPRoute or one of its named rules",
             Self::Client => "a Gateway, a listener, or a route of any kind",
             Self::Upstream => "a Gateway, a Service or a Backend",
+            Self::Destination => "a Service or a Backend",
             Self::Any => "any target",
         }
     }
@@ -148,6 +153,7 @@ macro_rules! fields {
             field!("healthPath", Socket, health_path),
             field!("retryBudget", Upstream, retry_budget),
             field!("ejection", Upstream, ejection),
+            field!("healthCheck", Destination, health_check),
             $(field!(concat!("limits.", $name), $scope, limits.$field, |own, other| {
                 let effective = |given| {
                     let default = <limits::$kind as LimitKind>::default($default);

@@ -26,6 +26,7 @@ pub(crate) mod effect;
 pub(crate) mod error_pages;
 pub mod expression;
 pub(crate) mod fields;
+pub(crate) mod health_check;
 pub(crate) mod jwks;
 pub(crate) mod jwt;
 pub(crate) mod limits;

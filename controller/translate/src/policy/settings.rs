@@ -19,7 +19,7 @@ use super::limits::{limits, reduce, time};
 use super::networks::ReadLists;
 use super::path_rewrite::{self, ANSWERED_UNTIL_THEN};
 use super::precedence::REFUSED_UNTIL_THEN;
-use super::{answer, api, authorization, error_pages, jwt, networks, rate_limit};
+use super::{answer, api, authorization, error_pages, health_check, jwt, networks, rate_limit};
 use crate::backend::referrer::{Referrer, TrafficKind};
 use crate::objects::reader::Reader;
 use crate::status::problem;
@@ -84,6 +84,14 @@ pub(crate) fn lower(
         before,
         (&mut lowered, &mut findings),
     );
+    match spec.health_check.as_ref().map(health_check::lower) {
+        Some(Ok(check)) => lowered.health_check = Some(check),
+        Some(Err(problems)) => {
+            let of_check = problems.into_iter().map(|it| it.under("spec.healthCheck"));
+            findings.left_out.extend(of_check);
+        }
+        None => {}
+    }
     refusal = refusal.or(findings.invalid_rewrite);
     if let Some(invalid) = findings.invalid {
         lowered = PolicySpec {

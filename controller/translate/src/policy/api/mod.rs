@@ -5,6 +5,7 @@ mod authorization;
 mod backend_tls;
 mod backend_traffic;
 mod entries;
+mod health_check;
 mod jwt;
 mod networks;
 mod path_rewrite;
@@ -22,6 +23,7 @@ pub use backend_traffic::{
     XBackendTrafficPolicySpec,
 };
 pub use entries::{PolicyEntries, PolicyEntry};
+pub use health_check::{HealthCheckSpec, HealthCheckType, InitialHealthSpec};
 pub use jwt::{
     ClaimHeaderSpec, JwksSpec, JwtFromSpec, JwtHeaderSpec, JwtModeSpec, JwtProviderSpec, JwtSpec,
     RemoteJwksSpec,

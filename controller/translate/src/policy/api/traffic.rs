@@ -9,8 +9,8 @@ use xds::model::ObjectName;
 use xds::model::limits::{self, LimitKind};
 
 use super::{
-    AuthorizationSpec, ErrorPageSpec, JwtFromSpec, JwtSpec, NetworksSpec, PathRewriteSpec,
-    RateLimitSpec, RespondSpec,
+    AuthorizationSpec, ErrorPageSpec, HealthCheckSpec, JwtFromSpec, JwtSpec, NetworksSpec,
+    PathRewriteSpec, RateLimitSpec, RespondSpec,
 };
 use crate::objects::api::ObjectMeta;
 use crate::objects::kinds::ObjectKind;
@@ -213,6 +213,9 @@ pub struct TrafficPolicySpec {
     /// When an endpoint is ejected.
     #[serde(default)]
     pub ejection: Option<EjectionSpec>,
+    /// What endpoints are asked, to find out whether they can serve.
+    #[serde(default)]
+    pub health_check: Option<HealthCheckSpec>,
 }
 
 /// Which of two policies wins, at targets of which one is nearer.

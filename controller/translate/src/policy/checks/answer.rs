@@ -4,7 +4,7 @@ use xds::model::{Precedence, StatusRange};
 
 use crate::files::check::Check;
 use crate::policy::answer::{exception, field, media_type, seconds};
-use crate::policy::api::{ErrorPageSpec, RespondSpec};
+use crate::policy::api::{ErrorPageSpec, HealthCheckSpec, RespondSpec};
 use crate::policy::bodies::written;
 use crate::policy::expression::Expression;
 use crate::route::api::Header;
@@ -56,6 +56,17 @@ pub(super) fn error_page(check: &mut Check, page: &ErrorPageSpec) {
             media_type(text).map(drop)
         });
         check.fits_field("body", body.body.as_deref(), |text| written(text).map(drop));
+    });
+}
+
+/// Checks the statuses that a health check expects.
+pub(super) fn expected(check: &mut Check, spec: &HealthCheckSpec) {
+    let statuses = spec.expect.as_deref().unwrap_or_default();
+    check.each("expect", statuses, |check, text| {
+        check.fits(text, |text| {
+            let range = StatusRange::parse_of_answers(text);
+            range.map(drop).map_err(|why| why.to_string())
+        });
     });
 }
 

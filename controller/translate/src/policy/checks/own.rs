@@ -37,7 +37,7 @@ impl Admissible for Backend {
 }
 
 impl Admissible for TrafficPolicy {
-    const DISPENSABLE: &'static [&'static str] = &[ERROR_PAGES];
+    const DISPENSABLE: &'static [&'static str] = &[ERROR_PAGES, HEALTH_CHECK];
 
     fn schema() -> Option<&'static Schema> {
         Some(&crd::TRAFFIC_POLICY)
@@ -177,6 +177,9 @@ impl Admissible for TrafficPolicy {
             }
             let pages = self.spec.error_pages.as_deref().unwrap_or_default();
             check.each(ERROR_PAGES, pages, answer::error_page);
+            if let Some(health_check) = &self.spec.health_check {
+                check.field(HEALTH_CHECK, |check| answer::expected(check, health_check));
+            }
             if let Some(rewrite) = &self.spec.path_rewrite {
                 check.field(PATH_REWRITE, |check| path_rewrite(check, rewrite));
             }
@@ -288,6 +291,7 @@ const NETWORKS: &str = "networks";
 const RATE_LIMIT: &str = "rateLimit";
 const RESPOND: &str = "respond";
 const ERROR_PAGES: &str = "errorPages";
+const HEALTH_CHECK: &str = "healthCheck";
 const LIMITS: &str = "limits";
 const PATH_REWRITE: &str = "pathRewrite";
 const PRECEDENCE: &str = "precedence";

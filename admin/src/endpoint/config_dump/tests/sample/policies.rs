@@ -1,17 +1,18 @@
 //! Policies.
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 
 use http::{HeaderName, HeaderValue};
 use xds::model::{
     AccessLog, AccessLogFilter, AnswerContent, AnswerStatus, AuthorizationPolicy,
     AuthorizationRule, Body, ClaimHeader, Content, Ejection, ErrorPage, ErrorSource, EscapedSlash,
-    HealthPath, JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider,
-    JwtSource, Limits, LogFormat, NetworkList, NetworkPolicy, ObjectName, PageContent, PathOptions,
-    PathRewrite, PathRewriteRule, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence,
-    ProxyProtocolIn, ProxyProtocolMode, Rate, RateLimitHeaders, RateLimitKey, RateLimitPolicy,
-    RateLimitRule, RateLimitStatus, RatePeriod, Resource, RespondPolicy, RetryBudget,
-    RetryConstraint, RetryRate, SessionKey, SessionKeys, StatusRange, Substitution, Timeout, Trust,
+    HealthCheck, HealthPath, HealthProbe, Hostname, InitialHealth, JwksLocation, JwtExpiry,
+    JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource, Limits, LogFormat,
+    NetworkList, NetworkPolicy, ObjectName, PageContent, PathOptions, PathRewrite, PathRewriteRule,
+    Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, ProbePath, ProxyProtocolIn,
+    ProxyProtocolMode, Rate, RateLimitHeaders, RateLimitKey, RateLimitPolicy, RateLimitRule,
+    RateLimitStatus, RatePeriod, Resource, RespondPolicy, RetryBudget, RetryConstraint, RetryRate,
+    SessionKey, SessionKeys, StatusRange, Substitution, Timeout, Trust,
 };
 
 use super::{
@@ -89,12 +90,8 @@ fn every_field() -> PolicySpec {
                 interval: seconds(60),
             },
         }),
-        ejection: Some(Ejection {
-            consecutive_failures: count(5),
-            base: seconds(30),
-            max: seconds(300),
-            max_percent: 50,
-        }),
+        ejection: Some(ejection()),
+        health_check: Some(health_check()),
         jwt: Some(JwtPolicy {
             mode: JwtMode::Optional,
             realm: Some("shop".to_owned()),
@@ -115,6 +112,33 @@ fn every_field() -> PolicySpec {
         is_invalid: false,
         closes_connections: false,
         hidden: sources(),
+    }
+}
+
+fn ejection() -> Ejection {
+    Ejection {
+        consecutive_failures: count(5),
+        base: seconds(30),
+        max: seconds(300),
+        max_percent: 50,
+    }
+}
+
+fn health_check() -> HealthCheck {
+    let range = |first, last| StatusRange::of_answers(first, last).expect("statuses");
+    HealthCheck {
+        probe: HealthProbe::Http {
+            path: ProbePath::parse("/ready?full=1").expect("a path"),
+            host: Some(Hostname::parse_exact("shop.example").expect("a name")),
+            expect: vec![range(200, 299), range(404, 404)],
+        },
+        port: NonZeroU16::new(9_000),
+        interval: seconds(10),
+        timeout: seconds(2),
+        unhealthy_after: count(3),
+        healthy_after: count(2),
+        initial: InitialHealth::Unhealthy,
+        panic_percent: 30,
     }
 }
 
