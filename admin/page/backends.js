@@ -47,6 +47,10 @@ export function condition(endpoint) {
   }
   if (endpoint.status === "NotReady") return { text: "Not ready", tone: "bad" };
   if (endpoint.status === "Draining") return { text: "Draining", tone: "warn" };
+  const { state, reason = "no probe yet" } = endpoint.healthCheck ?? {};
+  if (state === "Unhealthy") return { text: `Health check fails: ${reason}`, tone: "bad" };
+  if (state === "Waiting") return { text: `Waits for its health check: ${reason}`, tone: "bad" };
+  if (state === "Ignored") return { text: `Health check ignored: ${reason}`, tone: "warn" };
   if (endpoint.health < 0.9)
     return { text: "Failing", tone: endpoint.health < 0.5 ? "bad" : "warn" };
   return endpoint.requests === 0

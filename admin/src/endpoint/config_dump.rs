@@ -139,9 +139,14 @@ impl Writer<'_> {
     /// The endpoints of a service or backend with their state.
     fn endpoints(&self, view: &ConfigView, key: &str) -> Vec<dump::Endpoint> {
         let found = (view.endpoints)(key).into_iter();
-        let live = |(id, endpoint)| dump::Endpoint {
-            live: self.live.endpoint(id),
-            ..endpoint
+        let live = |(id, endpoint): (_, dump::Endpoint)| {
+            let check = endpoint.health_check.as_ref();
+            let is_out = check.is_some_and(|check| check.state.is_out());
+            let mut live = self.live.endpoint(id);
+            if is_out {
+                live.health = 0.0;
+            }
+            dump::Endpoint { live, ..endpoint }
         };
         found.map(live).collect()
     }

@@ -265,6 +265,9 @@ pub struct EndpointScore {
     pub in_flight: u32,
     /// Whether it is ejected.
     pub ejected: bool,
+    /// Whether its health check fails, so that it gets no requests.
+    #[serde(default)]
+    pub probed_out: bool,
     /// Whether an earlier attempt of this request used it.
     pub tried: bool,
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use xds::model;
 
-use super::endpoints::{EndpointIdentity, EndpointSet};
+use super::endpoints::{Candidates, EndpointIdentity, EndpointSet};
+use super::health_check::{CheckedEndpoints, ProbeCounts, ProbeState};
 use crate::http::engine::Scheme;
 use crate::names::Interned;
 use crate::policy::proxy_protocol::Version;
@@ -47,6 +48,21 @@ pub struct Cluster {
     pub retry_limit: RetryLimit,
     /// The endpoint picker, if the backend is an inference pool.
     pub picker: Option<Box<Picker>>,
+    /// How its endpoints are asked whether they can serve.
+    pub health_check: Option<Box<ClusterHealthCheck>>,
+}
+
+/// The health check of a cluster.
+#[derive(Debug)]
+pub struct ClusterHealthCheck {
+    /// The service or backend, as policies name it: `Service/namespace/name`.
+    pub object: Arc<str>,
+    /// What is asked.
+    pub check: Arc<model::HealthCheck>,
+    /// The endpoints that are asked.
+    pub endpoints: Arc<CheckedEndpoints>,
+    /// What is counted of its probes.
+    pub counts: Arc<ProbeCounts>,
 }
 
 /// The limit of retries to a cluster.
@@ -76,6 +92,16 @@ impl Cluster {
             .binary_search_by_key(&id, |endpoint| endpoint.id)
             .ok()?;
         self.endpoints.get(at)
+    }
+
+    /// Whether an endpoint of this cluster is out of service because its probes fail.
+    #[must_use]
+    pub fn is_probed_out(&self, endpoint: &Endpoint) -> bool {
+        let (Candidates::Checked(checked), Some(probe)) = (self.set.candidates(), &endpoint.probe)
+        else {
+            return false;
+        };
+        checked.takes_out(&probe.state)
     }
 }
 
@@ -125,6 +151,17 @@ pub struct Endpoint {
     pub weight: NonZeroU32,
     /// Whether it takes requests.
     pub health: model::Health,
+    /// How it is probed, if it is.
+    pub probe: Option<EndpointProbe>,
+}
+
+/// How an endpoint is probed.
+#[derive(Debug, Clone)]
+pub struct EndpointProbe {
+    /// What is known by probes.
+    pub state: Arc<ProbeState>,
+    /// The `Host` of probes, if the check does not name one.
+    pub host: Arc<str>,
 }
 
 /// An address to connect to.

@@ -8,6 +8,7 @@ use rand::{Rng, RngExt};
 use ring::digest;
 use xds::model::{Ejection, Health};
 
+use super::health_check::CheckedEndpoints;
 use crate::names::Interned;
 
 /// An endpoint of a service.
@@ -19,12 +20,24 @@ pub struct EndpointRef {
     pub weight: NonZeroU32,
 }
 
+/// Which of the serving endpoints a request may get.
+#[derive(Debug)]
+pub enum Candidates {
+    /// Any of them, or there is none.
+    Any,
+    /// The only one, whatever its state.
+    Only(Interned),
+    /// Those that health checks leave in service.
+    Checked(Arc<CheckedEndpoints>),
+}
+
 /// The endpoints of a service that can serve requests, compiled with their snapshot.
 #[derive(Debug)]
 pub struct EndpointSet {
     service: Interned,
     ejection: Arc<Ejection>,
     serving: Box<[EndpointRef]>,
+    candidates: Candidates,
     draw: Draw,
     /// Average weight, to compare loads by.
     average_weight: f64,
@@ -65,8 +78,21 @@ impl EndpointSet {
             )]
             average_weight: total as f64 / serving.len().max(1) as f64,
             draw: Draw::new(&weights),
+            candidates: match &*serving {
+                [only] => Candidates::Only(only.id),
+                _ => Candidates::Any,
+            },
             serving,
             identities,
+        }
+    }
+
+    /// The same endpoints with health checks, in the order of those that serve.
+    #[must_use]
+    pub(crate) fn checked(self, endpoints: Arc<CheckedEndpoints>) -> Self {
+        Self {
+            candidates: Candidates::Checked(endpoints),
+            ..self
         }
     }
 
@@ -86,6 +112,30 @@ impl EndpointSet {
     #[must_use]
     pub fn serving(&self) -> &[EndpointRef] {
         &self.serving
+    }
+
+    /// Which of them a request may get.
+    #[must_use]
+    pub fn candidates(&self) -> &Candidates {
+        &self.candidates
+    }
+
+    /// Whether the serving endpoint at a position is out of service because its probes fail.
+    #[must_use]
+    pub fn is_probed_out(&self, position: usize) -> bool {
+        match &self.candidates {
+            Candidates::Any | Candidates::Only(_) => false,
+            Candidates::Checked(checked) => checked.is_out(position),
+        }
+    }
+
+    /// Number of serving endpoints that are out of service because their probes fail.
+    #[must_use]
+    pub fn probed_out(&self) -> usize {
+        match &self.candidates {
+            Candidates::Any | Candidates::Only(_) => 0,
+            Candidates::Checked(checked) => checked.out(),
+        }
     }
 
     /// Draws positions of serving endpoints by weight.

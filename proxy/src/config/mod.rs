@@ -14,6 +14,7 @@ mod endpoints;
 mod error_pages;
 mod external_auth;
 pub mod files;
+mod health_check;
 pub(crate) mod held;
 pub mod in_force;
 mod jobs;
@@ -25,6 +26,8 @@ pub mod publish;
 mod rule_policies;
 pub mod session_keys;
 mod snapshot;
+mod socket;
+mod timer;
 pub mod watch;
 pub mod xds;
 
@@ -34,11 +37,13 @@ use arc_swap::ArcSwap;
 
 pub use crate::memory::{Chunked, ChunkedEntries};
 pub use cluster::{
-    Address, Cluster, ClusterIndex, Endpoint, Picker, Protection, Protocol, RetryLimit,
+    Address, Cluster, ClusterHealthCheck, ClusterIndex, Endpoint, EndpointProbe, Picker,
+    Protection, Protocol, RetryLimit,
 };
-pub use endpoints::{Draw, EndpointIdentity, EndpointRef, EndpointSet};
+pub use endpoints::{Candidates, Draw, EndpointIdentity, EndpointRef, EndpointSet};
 pub use error_pages::PagesInForce;
 pub use external_auth::ExternalAuth;
+pub use health_check::{CheckedEndpoints, ProbeCounts, ProbeState, Standing};
 pub use l4::{BindProtocol, L4Backend, L4Routes, L4Rule, TrafficMode};
 pub use rule_policies::{HeadPolicies, RuleAuthorization, RuleJwt};
 pub use snapshot::{

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use xds::model;
@@ -39,6 +40,10 @@ pub struct Snapshot {
     pub binds: Vec<Option<Arc<Bind>>>,
     /// Everything that requests can be sent to.
     pub clusters: Chunked<Cluster>,
+    /// Those whose endpoints are checked.
+    pub checked: Arc<[ClusterIndex]>,
+    /// Counts up when checks put endpoints of any configuration out of service.
+    pub probed_out: Arc<AtomicU64>,
     /// Endpoints of all clusters.
     pub endpoints: usize,
     /// Its rules.
@@ -69,6 +74,12 @@ impl Snapshot {
     #[must_use]
     pub fn bind(&self, id: u32) -> Option<&Bind> {
         self.binds.get(id as usize)?.as_deref()
+    }
+
+    /// The clusters whose endpoints are checked.
+    pub fn checked_clusters(&self) -> impl Iterator<Item = &Arc<Cluster>> {
+        let checked = self.checked.iter();
+        checked.filter_map(|index| self.clusters.shared(index.0))
     }
 
     /// Every cluster, and those of endpoint pickers, which have no index.

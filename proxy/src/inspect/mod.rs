@@ -18,7 +18,8 @@ use admin::pprof::heap::HeapStack;
 use admin::shard::{ShardHandle, UpstreamId};
 use admin::{ConfigView, Handles, LogControl};
 use admin_types::dump::{
-    BindDown, Endpoint, EndpointHealth, EndpointStats, KeysMissing, Problem, Runtime, Shard, Source,
+    BindDown, Endpoint, EndpointCheck, EndpointCheckState, EndpointHealth, EndpointStats,
+    KeysMissing, Problem, Runtime, Shard, Source,
 };
 use admin_types::memory::{Allocated, Allocations, HeapProfile};
 use admin_types::tasks::Task;
@@ -27,7 +28,7 @@ use xds::model::Health;
 use self::scrape::Scrape;
 use crate::config::in_force::InForce;
 use crate::config::xds::ControllerState;
-use crate::config::{Cluster, Snapshot};
+use crate::config::{Cluster, Endpoint as ClusterEndpoint, Snapshot, Standing};
 use crate::limits::{PREVIOUS_VERSIONS_SHOWN, PROBLEMS_SHOWN};
 use crate::machine::cpu::Cpus;
 use crate::memory;
@@ -325,6 +326,22 @@ fn key_and_port(name: &str) -> (&str, Option<u16>) {
     }
 }
 
+/// What the health check of an endpoint says.
+fn endpoint_check(cluster: &Cluster, endpoint: &ClusterEndpoint) -> Option<EndpointCheck> {
+    let state = &endpoint.probe.as_ref()?.state;
+    let panics = { cluster.health_check.as_ref() }.is_some_and(|it| it.endpoints.panics());
+    Some(EndpointCheck {
+        state: match state.standing() {
+            Standing::Untried => EndpointCheckState::Untried,
+            Standing::Waiting => EndpointCheckState::Waiting,
+            Standing::Healthy => EndpointCheckState::Healthy,
+            Standing::Unhealthy if panics => EndpointCheckState::Ignored,
+            Standing::Unhealthy => EndpointCheckState::Unhealthy,
+        },
+        reason: state.failure().map(|why| why.to_string()),
+    })
+}
+
 fn shown(cluster: &Cluster) -> Vec<(UpstreamId, Endpoint)> {
     let (_, port) = key_and_port(&cluster.name);
     let endpoints = cluster.endpoints.iter().map(|endpoint| {
@@ -337,6 +354,7 @@ fn shown(cluster: &Cluster) -> Vec<(UpstreamId, Endpoint)> {
                 Health::Draining => EndpointHealth::Draining,
                 Health::NotReady => EndpointHealth::NotReady,
             },
+            health_check: endpoint_check(cluster, endpoint),
             live: EndpointStats::default(),
         };
         (endpoint.id.into(), shown)

@@ -12,3 +12,22 @@ pub const RECENT_HALF_LIFE: Duration = Duration::from_secs(10);
 /// Added to every latency when endpoints are compared: 1 ms. Below that, scheduling noise decides;
 /// with 100 µs, one of three equal endpoints on a fast network got 5 of 300 requests.
 pub const LATENCY_FLOOR: Duration = Duration::from_millis(1);
+
+/// Probes of health checks that a proxy begins in a second, of all endpoints: 2000. Where the intervals would
+/// need more, they become longer.
+pub const PROBES_PER_SECOND: u32 = 2_000;
+/// Probes that begin at once after a pause: 20, those of 10 ms, so that a timer's millisecond costs none.
+pub const PROBE_BURST: u32 = 20;
+/// Probes in progress: 2048, each with a descriptor. Those of one service may take half of the places: all of its
+/// endpoints may hang for as long as their timeout.
+pub const PROBES_IN_FLIGHT: usize = 2_048;
+/// Wait of a probe that found no place: 100 ms.
+pub const PROBE_PLACE_WAIT: Duration = Duration::from_millis(100);
+/// Time within which an endpoint that becomes ready is probed: 1 s, so that those of a new configuration are not
+/// all probed at once.
+pub const FIRST_PROBE_WITHIN: Duration = Duration::from_secs(1);
+/// By how much of an interval each probe comes earlier or later: a fifth, so that proxies that started together
+/// do not ask together.
+pub const PROBE_JITTER: f64 = 0.2;
+/// Bytes of the body that are read of a probe's response: 4 KiB, for the sake of servers that log an aborted one.
+pub const PROBE_BODY_BYTES: usize = 4 * 1024;

@@ -266,7 +266,7 @@ impl<'a> Exchange<'a> {
         let id = cluster.set.find(session.endpoint)?;
         let endpoint = cluster.endpoint(id)?;
         let states = &self.proxy.upstreams.endpoints;
-        let serves = states.in_service(id, Instant::now());
+        let serves = states.in_service(id, Instant::now()) && !cluster.is_probed_out(endpoint);
         serves.then_some(PinnedSession {
             destination: Destination { backend, cluster },
             endpoint,

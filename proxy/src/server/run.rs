@@ -2,6 +2,7 @@
 
 use std::io;
 use std::rc::{Rc, Weak};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use monoio::io::AsyncReadRent;
@@ -99,7 +100,7 @@ async fn housekeeping(server: Rc<Server>) {
     let shard = server.shard();
     let mut due = Instant::now();
     let (mut since_sweep, mut since_trim) = (0, 0);
-    let mut configured = 0;
+    let (mut configured, mut probed_out) = (0, 0);
     loop {
         due += WHEEL_TICK;
         monoio::time::sleep_until(due.into()).await;
@@ -113,6 +114,10 @@ async fn housekeeping(server: Rc<Server>) {
         let snapshot = shard.config.load();
         if std::mem::replace(&mut configured, snapshot.version) != snapshot.version {
             server.proxy().upstreams.change_limits(&snapshot);
+        }
+        let out = snapshot.probed_out.load(Ordering::Relaxed);
+        if std::mem::replace(&mut probed_out, out) != out {
+            server.proxy().upstreams.close_probed_out(&snapshot);
         }
         drop(snapshot);
         let pressure = shard.window_pressure();

@@ -114,10 +114,13 @@ impl UpstreamTls {
         })
     }
 
-    /// The settings for HTTP/1.1 off the shards, with the server name. Without session resumption:
+    /// The settings for a protocol off the shards, with the server name. Without session resumption:
     /// the caches have locks, and shards must not wait.
-    pub(crate) fn off_shards(&self) -> Option<(ClientConfig, ServerName<'static>)> {
-        let mut config = ClientConfig::clone(&self.shards.first()?.http1);
+    pub(crate) fn off_shards(
+        &self,
+        protocol: Option<Alpn>,
+    ) -> Option<(ClientConfig, ServerName<'static>)> {
+        let mut config = ClientConfig::clone(self.shards.first()?.of(protocol));
         config.resumption = Resumption::disabled();
         Some((config, self.server_name.clone()))
     }
@@ -136,16 +139,20 @@ impl UpstreamTls {
             .shards
             .get(usize::from(shard))
             .ok_or(SessionError::NotOpen)?;
-        let config = match protocol {
-            Some(Alpn::Http11) => &configs.http1,
-            Some(Alpn::H2) => &configs.http2,
-            None => &configs.bytes,
-        };
-        TlsSession::client(Arc::clone(config), self.server_name.clone())
+        TlsSession::client(Arc::clone(configs.of(protocol)), self.server_name.clone())
     }
 }
 
 impl Configs {
+    /// The configuration that offers a protocol; `None` leaves it to ALPN.
+    fn of(&self, protocol: Option<Alpn>) -> &Arc<ClientConfig> {
+        match protocol {
+            Some(Alpn::Http11) => &self.http1,
+            Some(Alpn::H2) => &self.http2,
+            None => &self.bytes,
+        }
+    }
+
     fn per_shard(config: &ClientConfig) -> Self {
         let with_alpn = |protocol: Option<Alpn>| {
             let mut config = config.clone();

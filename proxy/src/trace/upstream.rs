@@ -36,6 +36,7 @@ impl Tracer {
             latency_ms: it.report.latency.unwrap_or_default().as_secs_f64() * 1e3,
             in_flight: it.report.in_flight,
             ejected: it.report.ejected_for.is_some(),
+            probed_out: it.is_probed_out,
             tried: tried.contains(&it.endpoint.id),
         });
         let message = Message::BackendSelection {

@@ -9,13 +9,13 @@ use std::time::Instant;
 use rand::{Rng, RngExt};
 
 use super::health::{EndpointReport, EndpointStates};
-use crate::config::{EndpointRef, EndpointSet};
+use crate::config::{Candidates, EndpointRef, EndpointSet};
 use crate::limits::{CLEARLY_BETTER, LATENCY_FLOOR, MAX_RANDOM_DRAWS, PROBE_ONE_IN};
 use crate::names::Interned;
 
 impl EndpointStates {
     /// Selects an endpoint. Those in `tried` come last, and so do ejected ones; `None` means that
-    /// the service has no endpoint.
+    /// the service has no endpoint, or that health checks leave none in service.
     pub fn choose(
         &self,
         set: &EndpointSet,
@@ -23,17 +23,25 @@ impl EndpointStates {
         now: Instant,
         rng: &mut impl Rng,
     ) -> Option<Interned> {
-        // A single endpoint is used whatever its state.
-        if let [only] = set.serving() {
-            return Some(only.id);
+        match set.candidates() {
+            Candidates::Any => self.choose_among(set, tried, |_| false, (now, rng)),
+            Candidates::Only(only) => Some(*only),
+            Candidates::Checked(checked) => {
+                let is_out = |position| checked.is_out(position);
+                self.choose_among(set, tried, is_out, (now, rng))
+            }
         }
-        let choice = Choice {
-            states: self,
-            set,
-            now,
-            panics: OnceCell::new(),
-            latency: self.service(set.service()).latency(),
-        };
+    }
+
+    /// Selects an endpoint of several, none of which `is_out`.
+    fn choose_among(
+        &self,
+        set: &EndpointSet,
+        tried: &[Interned],
+        is_out: impl Fn(usize) -> bool,
+        (now, rng): (Instant, &mut impl Rng),
+    ) -> Option<Interned> {
+        let choice = self.choice(set, now, is_out);
         let untried = |id: Interned| !tried.contains(&id);
         choice
             .best(rng, |id| untried(id) && choice.in_service(id))
@@ -43,21 +51,32 @@ impl EndpointStates {
             .map(|endpoint| endpoint.id)
     }
 
-    /// The first endpoints of a set with their scores at `now`.
-    #[must_use]
-    pub fn explain(&self, set: &EndpointSet, now: Instant, limit: usize) -> Vec<Scored> {
-        let choice = Choice {
+    fn choice<'a, O: Fn(usize) -> bool>(
+        &'a self,
+        set: &'a EndpointSet,
+        now: Instant,
+        is_out: O,
+    ) -> Choice<'a, O> {
+        Choice {
             states: self,
             set,
             now,
             panics: OnceCell::new(),
             latency: self.service(set.service()).latency(),
-        };
-        let serving = set.serving().iter().take(limit);
-        let scored = serving.map(|endpoint| Scored {
+            is_out,
+        }
+    }
+
+    /// The first endpoints of a set with their scores at `now`.
+    #[must_use]
+    pub fn explain(&self, set: &EndpointSet, now: Instant, limit: usize) -> Vec<Scored> {
+        let choice = self.choice(set, now, |position| set.is_probed_out(position));
+        let serving = set.serving().iter().enumerate().take(limit);
+        let scored = serving.map(|(position, endpoint)| Scored {
             endpoint: *endpoint,
             score: choice.score(*endpoint),
             report: self.with_endpoint(endpoint.id, |state| state.report(now)),
+            is_probed_out: set.is_probed_out(position),
         });
         scored.collect()
     }
@@ -78,19 +97,23 @@ pub struct Scored {
     pub score: f64,
     /// The inputs of the score.
     pub report: EndpointReport,
+    /// Whether its probes fail, so that it gets no requests.
+    pub is_probed_out: bool,
 }
 
 /// One selection among the endpoints of a set.
-struct Choice<'a> {
+struct Choice<'a, O> {
     states: &'a EndpointStates,
     set: &'a EndpointSet,
     now: Instant,
     /// Whether fewer than half of the endpoints are in service; counted only if one is ejected.
     panics: OnceCell<bool>,
     latency: f64,
+    /// Whether health checks have put the endpoint at a position out of service.
+    is_out: O,
 }
 
-impl Choice<'_> {
+impl<O: Fn(usize) -> bool> Choice<'_, O> {
     /// Whether an endpoint is not ejected, or too many are ejected, so that ejection is ignored.
     fn in_service(&self, id: Interned) -> bool {
         self.states.in_service(id, self.now) || *self.panics.get_or_init(|| self.too_few_left())
@@ -98,7 +121,7 @@ impl Choice<'_> {
 
     /// With fewer than half of the endpoints left, all are used.
     fn too_few_left(&self) -> bool {
-        let all = self.set.serving().len();
+        let all = self.set.serving().len() - self.set.probed_out();
         let left = all.saturating_sub(self.states.ejected(self.set, self.now));
         left.saturating_mul(2) < all
     }
@@ -123,12 +146,12 @@ impl Choice<'_> {
         Some(if better { second } else { first })
     }
 
-    /// Draws one that `may` allows, by weight.
+    /// Draws one that is not out of service and that `may` allows, by weight.
     fn one(&self, rng: &mut impl Rng, may: impl Fn(Interned) -> bool) -> Option<EndpointRef> {
         for _ in 0..MAX_RANDOM_DRAWS {
             let drawn = self.set.draw().draw(rng)?;
             let endpoint = self.set.serving().get(drawn)?;
-            if may(endpoint.id) {
+            if !(self.is_out)(drawn) && may(endpoint.id) {
                 return Some(*endpoint);
             }
         }
@@ -136,7 +159,9 @@ impl Choice<'_> {
         // probability of its weight among the first n.
         let mut chosen = None;
         let mut total = 0_u64;
-        for endpoint in self.set.serving().iter().filter(|e| may(e.id)) {
+        let serving = self.set.serving().iter().enumerate();
+        let serving = serving.filter(|(position, _)| !(self.is_out)(*position));
+        for (_, endpoint) in serving.filter(|(_, endpoint)| may(endpoint.id)) {
             let weight = u64::from(endpoint.weight.get());
             total += weight;
             if rng.random_range(0..total) < weight {

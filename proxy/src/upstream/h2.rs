@@ -125,6 +125,18 @@ impl H2Connections {
         }
     }
 
+    /// Closes all idle connections to an endpoint. Their slots are freed once their drivers have ended.
+    pub(super) fn close_all_idle(&self, endpoint: Interned) {
+        let idle: Vec<_> = {
+            let sessions = self.0.borrow();
+            let all = sessions.find(endpoint).into_iter().flatten();
+            all.filter(|session| session.is_idle()).cloned().collect()
+        };
+        for session in idle {
+            session.close(FailureKind::ConnectFailed);
+        }
+    }
+
     /// Closes an idle connection of the service with this limit. Its slot is freed once its driver
     /// has ended. `false` if none is idle.
     pub(super) fn evict(&self, limit: &Rc<ConnectionLimit>) -> bool {

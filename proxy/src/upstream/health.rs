@@ -110,10 +110,12 @@ impl EndpointStates {
         endpoint_use
     }
 
-    /// Number of serving endpoints of `set` that are ejected at `now`.
+    /// Number of serving endpoints of `set` that are ejected at `now`, without those whose probes fail.
     pub(super) fn ejected(&self, set: &EndpointSet, now: Instant) -> usize {
         let is_ejected = |id| self.with_endpoint(id, |state| state.ejected_for(now).is_some());
-        set.serving().iter().filter(|e| is_ejected(e.id)).count()
+        let serving = set.serving().iter().enumerate();
+        let probed_in = serving.filter(|(position, _)| !set.is_probed_out(*position));
+        probed_in.filter(|(_, it)| is_ejected(it.id)).count()
     }
 }
 
@@ -190,11 +192,8 @@ impl EndpointUse {
             return;
         }
         // Counting is linear, but happens only a few times in an outage.
-        let max = set
-            .serving()
-            .len()
-            .saturating_mul(rule.max_percent as usize)
-            / 100;
+        let probed_in = set.serving().len().saturating_sub(set.probed_out());
+        let max = probed_in.saturating_mul(rule.max_percent as usize) / 100;
         if states.ejected(set, now) < max {
             self.endpoint.eject(rule, now);
         }

@@ -96,6 +96,9 @@ impl Upstreams {
             !tried.contains(id)
                 && self.has_connection(cluster, *id)
                 && self.endpoints.in_service(*id, now)
+                && !cluster
+                    .endpoint(*id)
+                    .is_some_and(|it| cluster.is_probed_out(it))
         });
         free.or(Some(chosen))
     }
@@ -120,6 +123,17 @@ impl Upstreams {
     pub(crate) fn change_limits(&self, snapshot: &Snapshot) {
         self.pool.change_limits(snapshot);
         self.endpoint_limits.change(snapshot);
+    }
+
+    /// Closes the idle connections to endpoints that health checks have put out of service.
+    pub(crate) fn close_probed_out(&self, snapshot: &Snapshot) {
+        for cluster in snapshot.checked_clusters() {
+            let endpoints = cluster.endpoints.iter();
+            for endpoint in endpoints.filter(|it| cluster.is_probed_out(it)) {
+                while self.pool.close_idle(endpoint.id) {}
+                self.sessions.close_all_idle(endpoint.id);
+            }
+        }
     }
 
     /// Closes an idle connection to an endpoint if a request waits for one.

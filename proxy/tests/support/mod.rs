@@ -7,7 +7,7 @@
 
 mod authorizer;
 mod bridge;
-mod calls;
+pub(crate) mod calls;
 mod client;
 mod config;
 mod conversation;

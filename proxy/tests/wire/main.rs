@@ -51,6 +51,7 @@ mod h2_upstream;
 mod h2_websocket;
 mod h2_windows;
 mod half_close;
+mod health_check;
 mod health_path;
 mod held_configuration;
 mod inference;

@@ -1,6 +1,6 @@
 //! `gwctl config backends`: backends and services, and the health of their endpoints.
 
-use admin_types::dump::{Endpoint, EndpointHealth};
+use admin_types::dump::{Endpoint, EndpointCheck, EndpointCheckState, EndpointHealth};
 use serde::Serialize;
 
 use super::key::Key;
@@ -97,12 +97,27 @@ fn remark(endpoint: &Endpoint) -> String {
         EndpointHealth::Draining => "  draining",
         EndpointHealth::NotReady => "  not ready",
     };
-    match &live.ejected_for {
-        Some(time) => format!(
-            "{status}  ejected for {time} on {} of {} shards",
-            live.ejected_shards, live.shards
-        ),
-        None => status.to_owned(),
+    let ejected = live.ejected_for.as_ref().map(|time| {
+        let (ejected, shards) = (live.ejected_shards, live.shards);
+        format!("  ejected for {time} on {ejected} of {shards} shards")
+    });
+    let check = endpoint.health_check.as_ref().map(check_remark);
+    [Some(status.to_owned()), ejected, check]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// What the health check of an endpoint says, if it does not succeed.
+fn check_remark(check: &EndpointCheck) -> String {
+    let reason = check.reason.as_deref().unwrap_or("no probe yet");
+    match check.state {
+        EndpointCheckState::Untried | EndpointCheckState::Healthy => String::new(),
+        EndpointCheckState::Waiting => format!("  waits for its health check: {reason}"),
+        EndpointCheckState::Unhealthy => format!("  health check fails: {reason}"),
+        EndpointCheckState::Ignored => {
+            format!("  health check is ignored, as most endpoints fail: {reason}")
+        }
     }
 }
 

@@ -64,6 +64,7 @@ fn endpoint(key: &str) -> Vec<(UpstreamId, Endpoint)> {
         port: key.starts_with("Service/").then_some(80),
         weight: 5,
         status: EndpointHealth::Draining,
+        health_check: None,
         live: EndpointStats::default(),
     };
     vec![(id, endpoint)]

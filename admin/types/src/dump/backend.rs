@@ -83,6 +83,7 @@ pub struct Host {
 
 /// An address of a backend or service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Endpoint {
     /// Its address: `address:port`, or `unix:/path`.
     pub name: String,
@@ -93,9 +94,45 @@ pub struct Endpoint {
     pub weight: u32,
     /// Readiness as configured, such as by an EndpointSlice.
     pub status: EndpointHealth,
+    /// What its health check says; None where it is not checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health_check: Option<EndpointCheck>,
     /// State observed from requests.
     #[serde(flatten)]
     pub live: EndpointStats,
+}
+
+/// What the health check of an endpoint says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointCheck {
+    /// Whether it is in service by its probes.
+    pub state: EndpointCheckState,
+    /// Why its last probe failed; None where it succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Whether an endpoint is in service by its probes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndpointCheckState {
+    /// Without a verdict, and in service.
+    Untried,
+    /// Without a verdict, and out of service until its first success.
+    Waiting,
+    /// In service.
+    Healthy,
+    /// Out of service.
+    Unhealthy,
+    /// In service although its probes fail: so many do that they are ignored.
+    Ignored,
+}
+
+impl EndpointCheckState {
+    /// Whether the endpoint gets no requests.
+    #[must_use]
+    pub fn is_out(self) -> bool {
+        matches!(self, Self::Waiting | Self::Unhealthy)
+    }
 }
 
 /// Configured readiness of an endpoint.

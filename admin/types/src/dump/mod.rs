@@ -20,7 +20,10 @@ pub use about::{
     BindDown, Certificate, KeysMissing, Problem, Runtime, Shard, Source, SourceKind, TypeState,
     Version,
 };
-pub use backend::{Backend, Endpoint, EndpointHealth, EndpointStats, Host, Hosts};
+pub use backend::{
+    Backend, Endpoint, EndpointCheck, EndpointCheckState, EndpointHealth, EndpointStats, Host,
+    Hosts,
+};
 pub use filter::{
     Cors, ExternalAuth, Filters, Fraction, HeaderEdit, HeaderLine, Mirror, PathEdit, Redirect,
     Rewrite,

@@ -24,6 +24,7 @@ use self::wait::WaitAllowance;
 use super::Published;
 use super::compile::{CompileOptions, Compiler, KeyOrigin};
 use super::dns::{Answer, LookupError, Names, Resolver};
+use super::health_check::HealthChecks;
 use super::in_force::InForce;
 use super::jobs::Jobs;
 use super::jwks::Fetcher;
@@ -32,6 +33,7 @@ use super::session_keys::{OwnSessionKeys, SessionKeyFiles};
 use crate::limits::SNAPSHOT_SWEEP;
 
 pub(super) use self::wait::Wait;
+pub(super) use super::timer::sleep_until;
 
 /// A bind for the supervisor to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +70,8 @@ pub(super) type Locate<'a> = &'a dyn Fn(&BindKey) -> String;
 pub(super) enum Event {
     Answer(Lookup),
     Keys,
+    /// Checks are ignored, or stretched, for other services than before.
+    HealthChecks,
     SessionKeys,
     Time,
 }
@@ -82,6 +86,7 @@ pub(super) struct Applier {
     resolver: Resolver,
     lookups: Jobs<Hostname, Result<Answer, LookupError>>,
     keys: Fetcher,
+    health_checks: HealthChecks,
     session_keys: SessionKeyFiles,
     compiler: Compiler,
     options: CompileOptions,
@@ -111,6 +116,7 @@ impl Applier {
             resolver,
             lookups: Jobs::new(),
             keys,
+            health_checks: HealthChecks::default(),
             session_keys: SessionKeyFiles::new(session_keys),
             compiler: Compiler::with_waker(wake),
             options,
@@ -161,6 +167,7 @@ impl Applier {
         tokio::select! {
             Some(lookup) = self.lookups.next() => Event::Answer(lookup),
             () = self.keys.changed() => Event::Keys,
+            () = self.health_checks.changed() => Event::HealthChecks,
             () = self.session_keys.changed() => Event::SessionKeys,
             () = sleep_until(wake) => Event::Time,
         }
@@ -170,6 +177,8 @@ impl Applier {
         match event {
             Event::Answer(lookup) => self.apply_lookups(lookup, locate).await,
             Event::Keys => self.publish_missing_keys(),
+            // The source of the configuration may tell others.
+            Event::HealthChecks => {}
             Event::SessionKeys => self.read_session_keys(locate).await,
             Event::Time => {
                 self.on_timer(locate);
@@ -218,6 +227,7 @@ impl Applier {
         let changes = std::mem::take(&mut self.pending);
         self.in_force
             .publish(changes, Arc::clone(&snapshot), self.problems);
+        self.health_checks.set_desired(&snapshot);
         self.binds.set_desired(&snapshot, locate);
         self.publish_bind_state();
         let model = self.compiler.model();
@@ -351,13 +361,5 @@ impl Applier {
         if let Some(trim) = self.trims.take_due(now) {
             trim.run();
         }
-    }
-}
-
-/// Waits until a time; forever if `None`.
-pub(super) async fn sleep_until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at.into()).await,
-        None => std::future::pending().await,
     }
 }

@@ -7,16 +7,16 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 
 use xds::model::{
-    self, Backend, BackendProtocol, BackendTls, Certificate, Health, HostAddress, Hosts, Member,
-    Model, Pool, ProxyProtocolVersion, RetryConstraint, RetryRate, Service, ServicePort, Transport,
-    Workload,
+    self, Certificate, Health, Hosts, Member, Model, RetryConstraint, RetryRate, Workload,
 };
 
+use super::health_check::CheckCompiler;
 use super::ids::{EndpointKey, Ids};
 use super::index::Index;
 use super::last::Last;
 use super::policy::{Layer, Policies};
-use super::targets::{ClientCredential, ClusterUsers, Port, TargetCluster, Targets};
+use super::source::{Source, socket};
+use super::targets::{ClientCredential, ClusterUsers, TargetCluster, Targets};
 use super::tls::{SettingsId, TlsCompiler};
 use crate::config::dns::Resolved;
 use crate::config::{
@@ -25,7 +25,6 @@ use crate::config::{
 };
 use crate::limits::{EJECTION, Limits, RETRY_BUDGET, per_shard};
 use crate::names::Interned;
-use crate::policy::proxy_protocol::Version;
 
 /// Compiles everything that requests can be sent to.
 pub(super) struct ClusterCompiler<'c> {
@@ -69,61 +68,14 @@ fn remove_reference(cluster: &Cluster, settings: Option<SettingsId>, ids: &mut I
     ids.clusters.remove_reference(&cluster.name);
 }
 
-/// The part of the model that a cluster is compiled from.
-#[derive(Clone, Copy)]
-enum Source<'a> {
-    Port(&'a Service, &'a ServicePort),
-    Backend(&'a Backend),
-}
-
-impl<'a> Source<'a> {
-    /// The port of a service, or the backend, of this key.
-    fn of(key: &str, port: Option<Port>, model: &'a Model) -> Option<Self> {
-        let Some((transport, number)) = port else {
-            return model.backends.get(key).map(|it| Self::Backend(it));
-        };
-        let service = model.services.get(key)?;
-        // Of two equal ports the last counts.
-        let mut ports = service.ports.iter().rev();
-        let port = ports.find(|it| it.transport == transport && it.port.get() == number)?;
-        Some(Self::Port(service, port))
-    }
-
-    fn protocol(self) -> Protocol {
-        match self {
-            Self::Port(_, port) => protocol(port.protocol),
-            Self::Backend(backend) => protocol(backend.protocol),
-        }
-    }
-
-    fn tls(self) -> Option<&'a BackendTls> {
-        match self {
-            Self::Port(_, port) => port.tls.as_deref(),
-            Self::Backend(backend) => backend.tls.as_ref(),
-        }
-    }
-
-    fn pool(self) -> Option<&'a Pool> {
-        match self {
-            Self::Backend(backend) => match &backend.hosts {
-                Hosts::Pool(pool) => Some(pool),
-                Hosts::Static(_) | Hosts::Dns { .. } | Hosts::Unix { .. } => None,
-            },
-            Self::Port(..) => None,
-        }
-    }
-
-    fn name(self) -> String {
-        match self {
-            Self::Port(service, port) => port_name(service, port),
-            Self::Backend(backend) => backend.key.as_str().to_owned(),
-        }
-    }
-}
-
 impl ClusterCompiler<'_> {
-    /// The cluster at a place of the service or backend of this key.
-    pub(super) fn compile(&mut self, key: &str, place: TargetCluster) -> Option<CompiledCluster> {
+    /// The cluster at a place of the service or backend of this key, where `before` was before this change.
+    pub(super) fn compile(
+        &mut self,
+        key: &str,
+        place: TargetCluster,
+        before: Option<&Cluster>,
+    ) -> Option<CompiledCluster> {
         let source = Source::of(key, place.port, self.model)?;
         let policies = self.policies;
         let own = match source {
@@ -136,8 +88,20 @@ impl ClusterCompiler<'_> {
         let layers = GatewayLayers(std::iter::once(own).chain(gateways).collect());
         let limits = layers.limits();
         let ejection = layers.field(|spec| spec.ejection).unwrap_or(EJECTION);
-        let (id, set, endpoints) =
+        let (id, mut set, mut endpoints) =
             self.endpoints(&name, settings, ejection, self.address_states(source));
+        let mut health_check = None;
+        if let Some(check) = self.health_check(source, place, own) {
+            let compiler = CheckCompiler {
+                check,
+                source,
+                resolved: self.resolved,
+                before,
+            };
+            let (checked, compiled) = compiler.compile(set, &mut endpoints);
+            set = checked;
+            health_check = Some(Box::new(compiled));
+        }
         let picker = source.pool().and_then(|pool| pool.picker.as_ref());
         let (picker, picker_settings) = picker.map(|picker| self.picker(&name, picker)).unzip();
         let cluster = Cluster {
@@ -153,6 +117,7 @@ impl ClusterCompiler<'_> {
             pending_per_shard: per_shard(limits.upstream_pending, self.shards),
             retry_limit: self.retry_limit(&layers),
             picker: picker.map(Box::new),
+            health_check,
             name,
         };
         Some(CompiledCluster {
@@ -160,6 +125,18 @@ impl ClusterCompiler<'_> {
             settings,
             picker_settings: picker_settings.flatten(),
         })
+    }
+
+    /// The health check of a cluster that requests are sent to.
+    fn health_check<'l>(
+        &self,
+        source: Source<'_>,
+        place: TargetCluster,
+        own: &'l Layer,
+    ) -> Option<&'l model::HealthCheck> {
+        let check = own.field(|spec| spec.health_check.as_ref())?;
+        let is_used = self.users.of(place.index).next().is_some();
+        (is_used && source.can_be_probed(check)).then_some(check)
     }
 
     fn retry_limit(&self, layers: &GatewayLayers<'_>) -> RetryLimit {
@@ -201,6 +178,7 @@ impl ClusterCompiler<'_> {
             proxy_protocol: None,
             retry_limit: RetryLimit::InFlight(RETRY_BUDGET),
             picker: None,
+            health_check: None,
         };
         let picker = Picker {
             cluster,
@@ -295,36 +273,8 @@ impl ClusterCompiler<'_> {
             name: text,
             weight: state.weight,
             health: state.health,
+            probe: None,
         }
-    }
-}
-
-/// HTTP version of requests, unless their rule requires HTTP/2.
-fn protocol(protocol: BackendProtocol) -> Protocol {
-    match protocol {
-        BackendProtocol::H2c | BackendProtocol::H2 => Protocol::Http2,
-        BackendProtocol::Http | BackendProtocol::Https | BackendProtocol::Tcp => Protocol::Http1,
-    }
-}
-
-/// A port's name, with the transport unless it is TCP.
-fn port_name(service: &Service, port: &ServicePort) -> String {
-    match port.transport {
-        Transport::Tcp => format!("{}:{}", service.key, port.port),
-        Transport::Udp => format!("{}:{}/udp", service.key, port.port),
-    }
-}
-
-impl Source<'_> {
-    /// The header that connections to it begin with.
-    fn proxy_protocol(self) -> Option<Version> {
-        let Self::Backend(backend) = self else {
-            return None;
-        };
-        backend.proxy_protocol.map(|version| match version {
-            ProxyProtocolVersion::V1 => Version::V1,
-            ProxyProtocolVersion::V2 => Version::V2,
-        })
     }
 }
 
@@ -435,12 +385,8 @@ fn hosts(hosts: &Hosts, resolved: &Resolved) -> BTreeMap<Address, AddressState> 
     match hosts {
         Hosts::Static(hosts) => {
             for host in hosts {
-                let ip = match &host.address {
-                    HostAddress::Ip(ip) => Some(*ip),
-                    HostAddress::Name(name) => resolved.addresses(name).first().copied(),
-                };
-                if let Some(ip) = ip {
-                    add(tcp(ip, host.port), host.weight);
+                if let Some(socket) = socket(host, resolved) {
+                    add(Address::Tcp(socket), host.weight);
                 }
             }
         }

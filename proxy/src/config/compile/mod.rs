@@ -12,6 +12,7 @@ mod cluster;
 mod dirty;
 mod enforced;
 mod head;
+mod health_check;
 mod ids;
 mod index;
 mod jwt;
@@ -27,12 +28,14 @@ mod rule;
 mod rule_counts;
 mod servers;
 mod session_keys;
+mod source;
 mod targets;
 mod tls;
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use xds::fast_hash::FastHashMap;
 use xds::model::{self, BindKey, Change, HostAddress, Hosts, Model, Resource};
@@ -81,6 +84,10 @@ pub struct Compiler {
     binds: HashMap<BindKey, CompiledBind>,
     clusters: HashMap<usize, Box<PlacedCluster>>,
     table: Chunked<Cluster>,
+    /// The clusters whose endpoints are checked.
+    checked: BTreeSet<usize>,
+    /// Counts up when checks put endpoints out of service; the prober's.
+    probed_out: Arc<AtomicU64>,
     /// Sums over all clusters.
     connections: u64,
     endpoints: usize,
@@ -254,6 +261,7 @@ impl Compiler {
             compiled.remove_reference(&mut self.ids);
             self.count(None, Some(&compiled.cluster));
         }
+        self.checked.remove(&index.0);
         self.table.set(index.0, None);
     }
 
@@ -324,13 +332,19 @@ impl Compiler {
                 ids: &mut self.ids,
                 tls: &mut self.tls,
             };
-            let compiled = compiler.compile(&placed.key, placed.place);
+            let before = placed.compiled.as_ref().map(|it| &*it.cluster);
+            let compiled = compiler.compile(&placed.key, placed.place, before);
             let before = std::mem::replace(&mut placed.compiled, compiled);
             let now = placed.compiled.as_ref().map(|it| Arc::clone(&it.cluster));
             if let Some(before) = &before {
                 before.remove_reference(&mut self.ids);
             }
             self.count(now.as_deref(), before.as_ref().map(|it| &*it.cluster));
+            if now.as_ref().is_some_and(|now| now.health_check.is_some()) {
+                self.checked.insert(*index);
+            } else {
+                self.checked.remove(index);
+            }
             self.table.set(*index, now);
         }
     }
@@ -399,6 +413,8 @@ impl Compiler {
             version: self.version,
             binds,
             clusters: self.table.clone(),
+            checked: self.checked.iter().copied().map(ClusterIndex).collect(),
+            probed_out: Arc::clone(&self.probed_out),
             endpoints: self.endpoints,
             rules: self.rules,
             credentials: Arc::clone(self.policies.credentials()),
@@ -434,6 +450,7 @@ impl Compiler {
             && self.clusters.is_empty()
             && self.ids.is_empty()
             && self.rate_limits.is_empty()
+            && self.checked.is_empty()
             && (self.connections, self.endpoints) == (0, 0)
             && self.rules == RuleCounts::default()
     }

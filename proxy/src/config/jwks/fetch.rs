@@ -2,7 +2,6 @@
 
 use std::io;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, CACHE_CONTROL, CONNECTION, HOST, USER_AGENT};
@@ -12,13 +11,11 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::TlsConnector;
 
 use super::origin::{Origin, Tls};
 use crate::config::Address;
 use crate::config::dns::Resolver;
+use crate::config::socket::{self, Socket};
 use crate::limits::{JWKS_BYTES, JWKS_TIMEOUT};
 
 /// The result of a fetch.
@@ -74,22 +71,12 @@ async fn fetch_from(origin: &Origin, resolver: &Resolver) -> Result<Fetched, Fet
     Err(last)
 }
 
-/// A connection of any kind.
-trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
-
 async fn connect(address: &Address, tls: Option<&Tls>) -> io::Result<Box<dyn Socket>> {
-    let socket: Box<dyn Socket> = match address {
-        Address::Tcp(address) => Box::new(TcpStream::connect(address).await?),
-        Address::Unix(path) => Box::new(UnixStream::connect(path).await?),
-    };
-    let Some(tls) = tls else {
-        return Ok(socket);
-    };
-    let connector = TlsConnector::from(Arc::clone(&tls.config));
-    let socket = connector.connect(tls.server_name.clone(), socket).await?;
-    Ok(Box::new(socket))
+    let opened = socket::open(address).await?;
+    match tls {
+        Some(tls) => socket::secure(opened, &tls.config, &tls.server_name).await,
+        None => Ok(opened),
+    }
 }
 
 async fn send_request(origin: &Origin, socket: Box<dyn Socket>) -> Result<Fetched, FetchError> {

@@ -44,7 +44,7 @@ impl Tls {
     fn of(protection: &Protection) -> Result<Option<Self>, FetchError> {
         let made = match protection {
             Protection::Plain => return Ok(None),
-            Protection::Tls(made) => made.off_shards(),
+            Protection::Tls(made) => made.off_shards(Some(Alpn::Http11)),
             Protection::Unusable => None,
         };
         let unusable = || unresolvable("the backend's TLS settings are invalid".to_owned());

@@ -6,6 +6,7 @@
 
 mod configuration;
 mod connections;
+mod health_checks;
 mod names;
 mod process;
 mod requests;

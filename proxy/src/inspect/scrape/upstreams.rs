@@ -29,6 +29,7 @@ impl Scrape<'_> {
             family.number(labels, connections.waiting);
         }
         self.endpoints(&named, out);
+        self.health_checks(out);
     }
 
     fn endpoints(&self, named: &[Labels], out: &mut Exposition) {
@@ -43,8 +44,10 @@ impl Scrape<'_> {
             .map(|(id, labels)| (labels, self.live.endpoint((*id).into())));
         let live: Vec<_> = live.collect();
         let mut family = out.gauge("endpoint_health", "From 0 (failing) to 1 (healthy).");
-        for (labels, live) in &live {
-            family.fraction(labels, live.health);
+        let is_out = (self.snapshot.all_clusters())
+            .flat_map(|cluster| cluster.endpoints.iter().map(|it| cluster.is_probed_out(it)));
+        for ((labels, live), is_out) in live.iter().zip(is_out) {
+            family.fraction(labels, if is_out { 0.0 } else { live.health });
         }
         let mut family = out.gauge("endpoint_ejected", "Shards that have ejected the endpoint.");
         for (labels, live) in &live {

@@ -1,12 +1,13 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use xds::model::{Ejection, Health};
 
-use crate::config::{EndpointIdentity, EndpointRef, EndpointSet};
+use crate::config::{CheckedEndpoints, EndpointIdentity, EndpointRef, EndpointSet, Standing};
 use crate::limits::EJECTION;
 use crate::names::Interned;
 use crate::upstream::health::{EndpointStates, EndpointUse, Outcome};
@@ -238,4 +239,62 @@ fn a_session_keeps_its_endpoint_while_it_is_serving() {
     fixture.fail(0);
     assert!(!fixture.upstreams.in_service(endpoint(0), fixture.now));
     assert!(fixture.upstreams.in_service(endpoint(1), fixture.now));
+}
+
+/// A set of as many endpoints as there are standings.
+fn checked(standings: &[Standing], panic_percent: u32) -> (EndpointSet, Arc<CheckedEndpoints>) {
+    let endpoints = CheckedEndpoints::of_standings(standings, panic_percent);
+    let endpoints = Arc::new(endpoints);
+    let set = set_of(&vec![1; standings.len()]);
+    (set.checked(Arc::clone(&endpoints)), endpoints)
+}
+
+#[test]
+fn an_endpoint_whose_probes_fail_gets_nothing() {
+    let standings = [Standing::Healthy, Standing::Unhealthy, Standing::Untried];
+    let (set, _) = checked(&standings, 30);
+    let shares = Fixture::new(set).shares(3_000, 4, |_| Some(Outcome::Success(MS)));
+    assert!(
+        shares[1] == 0.0 && shares[0] > 0.4 && shares[2] > 0.4,
+        "{shares:?}"
+    );
+}
+
+#[test]
+fn retries_and_ejection_stay_within_those_that_probes_leave() {
+    let standings = [Standing::Healthy, Standing::Unhealthy, Standing::Healthy];
+    let (set, _) = checked(&standings, 30);
+    let mut fixture = Fixture::new(set);
+    assert_eq!(
+        fixture
+            .choose(&[endpoint(0), endpoint(2)])
+            .map(|it| it != 1),
+        Some(true)
+    );
+    fixture.fail(0);
+    for _ in 0..100 {
+        assert_eq!(
+            fixture.choose(&[]),
+            Some(2),
+            "0 is ejected: one of two may be"
+        );
+    }
+    fixture.fail(2);
+    for _ in 0..100 {
+        assert_ne!(fixture.choose(&[]), Some(1));
+    }
+}
+
+#[test]
+fn without_panic_nothing_is_chosen_if_all_probes_fail() {
+    for count in [1, 3] {
+        let standings = vec![Standing::Unhealthy; count];
+        let (set, _) = checked(&standings, 0);
+        assert_eq!(Fixture::new(set).choose(&[]), None, "{count}");
+        let (set, _) = checked(&standings, 30);
+        assert!(
+            Fixture::new(set).choose(&[]).is_some(),
+            "{count}: probes are ignored"
+        );
+    }
 }

@@ -201,6 +201,7 @@ pub(in crate::upstream) fn cluster(addresses: &[SocketAddr], protection: Protect
         name: address.to_string().into(),
         weight: NonZeroU32::MIN,
         health: Health::Ready,
+        probe: None,
     };
     let endpoints: Vec<Endpoint> = addresses.iter().enumerate().map(endpoint).collect();
     let member = |endpoint: &Endpoint| {
@@ -225,6 +226,7 @@ pub(in crate::upstream) fn cluster(addresses: &[SocketAddr], protection: Protect
         proxy_protocol: None,
         retry_limit: RetryLimit::InFlight(RETRY_BUDGET),
         picker: None,
+        health_check: None,
     }
 }
 

@@ -53,12 +53,16 @@ fn table(selected: Option<&str>, endpoints: &[EndpointScore]) -> Vec<Line> {
     ];
     let rows = endpoints.iter().map(|it| {
         let is_selected = selected == Some(it.endpoint.as_str());
-        let (tone, mark) = match (is_selected, it.ejected) {
+        let (tone, mark) = match (is_selected, it.ejected || it.probed_out) {
             (true, _) => (Tone::Good, "✓"),
             (false, true) => (Tone::Bad, " "),
             (false, false) => (Tone::Plain, " "),
         };
-        let notes = [("already tried", it.tried), ("ejected", it.ejected)];
+        let notes = [
+            ("already tried", it.tried),
+            ("ejected", it.ejected),
+            ("fails its health check", it.probed_out),
+        ];
         let notes: Vec<_> = notes
             .iter()
             .filter(|note| note.1)

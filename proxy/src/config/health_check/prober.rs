@@ -1,0 +1,264 @@
+//! The thread that runs the probes.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use rand::SeedableRng as _;
+use rand::rngs::SmallRng;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinError;
+use tracing::{error, info, warn};
+use xds::model::GatewayDuration;
+
+use super::failure::ProbeFailure;
+use super::http::Http2Connection;
+use super::probe;
+use super::schedule::{ProbeId, Schedule, Stretched, Transition};
+use crate::config::jobs::Jobs;
+use crate::config::timer::sleep_until;
+use crate::config::{Cluster, Snapshot};
+
+/// The health checks of the current configuration. Their thread begins with the first one, and ends when this is
+/// dropped.
+#[derive(Debug, Default)]
+pub(in crate::config) struct HealthChecks {
+    /// Of the configuration that was given last.
+    clusters: Vec<Arc<Cluster>>,
+    thread: Option<ProberThread>,
+    noticed: Arc<Noticed>,
+}
+
+#[derive(Debug)]
+struct ProberThread {
+    /// Ends the thread when it is dropped.
+    desired: Option<mpsc::UnboundedSender<Vec<Arc<Cluster>>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the prober tells others.
+#[derive(Debug, Default)]
+struct Noticed {
+    /// Whether probes are ignored, or intervals stretched, for other services than before.
+    changed: Notify,
+}
+
+impl HealthChecks {
+    /// Checks the clusters of a snapshot from now on, once it is published.
+    pub(in crate::config) fn set_desired(&mut self, snapshot: &Snapshot) {
+        let clusters: Vec<Arc<Cluster>> = snapshot.checked_clusters().cloned().collect();
+        let is_same = |(one, other): (&Arc<Cluster>, &Arc<Cluster>)| Arc::ptr_eq(one, other);
+        if clusters.len() == self.clusters.len() && clusters.iter().zip(&self.clusters).all(is_same)
+        {
+            return;
+        }
+        self.clusters.clone_from(&clusters);
+        if self.thread.is_none() {
+            match ProberThread::start(Arc::clone(&self.noticed), Arc::clone(&snapshot.probed_out)) {
+                Ok(thread) => self.thread = Some(thread),
+                Err(error) => {
+                    error!(%error, "health checks cannot start, so all ready endpoints count as healthy");
+                    self.clusters.clear();
+                    return;
+                }
+            }
+        }
+        if let Some(desired) = self.thread.as_ref().and_then(|it| it.desired.as_ref()) {
+            // It fails if the thread has panicked, which has been reported.
+            let _ = desired.send(clusters);
+        }
+    }
+
+    /// Waits until probes are ignored, or intervals stretched, for other services than before. Cancel safe.
+    pub(in crate::config) async fn changed(&self) {
+        self.noticed.changed.notified().await;
+    }
+}
+
+impl ProberThread {
+    fn start(noticed: Arc<Noticed>, probed_out: Arc<AtomicU64>) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (desired, wanted) = mpsc::unbounded_channel();
+        let prober = Prober {
+            schedule: Schedule::new(),
+            jobs: Jobs::new(),
+            kept: HashMap::new(),
+            rng: SmallRng::from_rng(&mut rand::rng()),
+            noticed,
+            probed_out,
+        };
+        let thread = thread::Builder::new()
+            .name("health".to_owned())
+            .spawn(move || runtime.block_on(prober.run(wanted)))?;
+        Ok(Self {
+            desired: Some(desired),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for ProberThread {
+    fn drop(&mut self) {
+        drop(self.desired.take());
+        if let Some(thread) = self.thread.take() {
+            // The thread has reported its panic.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Whether a probe succeeded, and its connection.
+type Probed = (Result<(), ProbeFailure>, Option<Http2Connection>);
+
+struct Prober {
+    schedule: Schedule,
+    jobs: Jobs<ProbeId, Probed>,
+    /// Connections for the next probes.
+    kept: HashMap<ProbeId, Http2Connection>,
+    rng: SmallRng,
+    noticed: Arc<Noticed>,
+    /// Counts up when endpoints go out of service, so that shards close their connections.
+    probed_out: Arc<AtomicU64>,
+}
+
+impl Prober {
+    /// Runs until nothing can be wanted any more.
+    async fn run(mut self, mut wanted: mpsc::UnboundedReceiver<Vec<Arc<Cluster>>>) {
+        loop {
+            let next = self.schedule.next_at();
+            tokio::select! {
+                clusters = wanted.recv() => {
+                    let Some(mut clusters) = clusters else {
+                        return;
+                    };
+                    while let Ok(newer) = wanted.try_recv() {
+                        clusters = newer;
+                    }
+                    self.set_desired(clusters);
+                }
+                Some(ended) = self.jobs.next() => self.take(ended),
+                () = sleep_until(next) => {}
+            }
+            for (id, target) in self.schedule.take_due(Instant::now()) {
+                let kept = self.kept.remove(&id);
+                let job = async move { probe::run(&target, kept).await };
+                self.jobs.start(id, job);
+            }
+        }
+    }
+
+    fn set_desired(&mut self, clusters: Vec<Arc<Cluster>>) {
+        // Results may have come between their compilation and now.
+        let reviewed = clusters.clone();
+        let now = Instant::now();
+        let stretched = self.schedule.set_desired(clusters, now, &mut self.rng);
+        // Their settings may be other ones now.
+        self.kept.clear();
+        let mut is_noticed = !stretched.is_empty();
+        stretched.iter().for_each(log_stretched);
+        for cluster in &reviewed {
+            is_noticed |= review(cluster);
+        }
+        if is_noticed {
+            self.noticed.changed.notify_one();
+        }
+    }
+
+    /// Records the results of probes that have ended.
+    fn take(&mut self, first: (ProbeId, Result<Probed, JoinError>)) {
+        let (mut is_out, mut is_noticed) = (false, false);
+        let mut affected: HashMap<*const Cluster, Arc<Cluster>> = HashMap::new();
+        let mut next = Some(first);
+        while let Some((id, ended)) = next {
+            let (result, connection) = ended.unwrap_or_else(|error| {
+                error!(%error, "a health check panicked; please report it");
+                (
+                    Err(ProbeFailure::Response("the probe panicked".to_owned())),
+                    None,
+                )
+            });
+            if let Some(connection) = connection.filter(|_| self.schedule.contains(id)) {
+                self.kept.insert(id, connection);
+            }
+            let failure = result.err().map(|failure| failure.to_string());
+            let now = Instant::now();
+            let transition = self
+                .schedule
+                .record(id, failure.as_deref(), now, &mut self.rng);
+            if let Some((transition, clusters)) = transition {
+                log(&transition);
+                is_out |= !transition.is_healthy;
+                affected.extend(clusters.into_iter().map(|it| (Arc::as_ptr(&it), it)));
+            }
+            next = self.jobs.try_next();
+        }
+        for cluster in affected.values() {
+            let panic_has_changed = review(cluster);
+            is_noticed |= panic_has_changed;
+            // The end of a panic puts endpoints out of service.
+            is_out |= panic_has_changed;
+        }
+        if is_out {
+            self.probed_out.fetch_add(1, Ordering::Relaxed);
+        }
+        if is_noticed {
+            self.noticed.changed.notify_one();
+        }
+    }
+}
+
+/// Counts the endpoints of a cluster that are in service. Returns whether probes are ignored now and were not
+/// before, or the other way round.
+fn review(cluster: &Cluster) -> bool {
+    let Some(checks) = &cluster.health_check else {
+        return false;
+    };
+    let checked = &checks.endpoints;
+    let has_changed = checked.review();
+    if has_changed {
+        let (name, percent) = (&cluster.name, checks.check.panic_percent);
+        let (unhealthy, all) = (checked.unhealthy(), checked.len());
+        if checked.panics() {
+            warn!(
+                "{name}: the health checks of {unhealthy} of {all} endpoints fail, which leaves less than \
+                 {percent} % in service: they are ignored, and all ready endpoints get requests"
+            );
+        } else {
+            info!(
+                "{name}: health checks are no longer ignored; those of {unhealthy} of {all} endpoints fail"
+            );
+        }
+    }
+    has_changed
+}
+
+fn log(transition: &Transition) {
+    let Transition {
+        name,
+        address,
+        is_healthy,
+        cause,
+    } = transition;
+    if *is_healthy {
+        info!("{name}: endpoint {address} is in service: {cause}");
+    } else {
+        warn!("{name}: endpoint {address} is out of service: {cause}");
+    }
+}
+
+fn log_stretched(stretched: &Stretched) {
+    let object = &stretched.object;
+    let Some(interval) = stretched.interval else {
+        return info!("{object}: endpoints are probed as often as configured again");
+    };
+    warn!(
+        "{object}: endpoints are probed every {} instead of as often as configured, since the health checks of all \
+         services need more than the limit of probes per second",
+        GatewayDuration(interval)
+    );
+}
