@@ -24,6 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .btree_map([".envoy.service.discovery.v3"])
         // They have private keys, which must never be printed: `src/proto/mod.rs` implements `Debug`.
         .skip_debug([
+            "gateway_system.model.v1.ApiKey",
             "gateway_system.model.v1.Certificate",
             "gateway_system.model.v1.SessionKeys",
         ])

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use criterion::{Criterion, criterion_group, criterion_main};
 use proxy::http::head::{Field, Fields, Span};
 use proxy::http::known::KnownHeader;
+use proxy::policy::authentication::Authentication;
 use proxy::policy::authorization::{Authorization, Subject};
 use proxy::policy::effective_fields::{EffectiveFields, PolicyView};
 use proxy::policy::forwarded::HeaderTrust;
@@ -32,7 +33,7 @@ const NOW: i64 = 1_800_000_000;
 
 /// A policy, and a request that satisfies it.
 struct Case {
-    policy: Authenticator,
+    policy: Arc<Authenticator>,
     fields: Fields,
     head: String,
 }
@@ -82,7 +83,7 @@ impl Case {
             known: KnownHeader::Authorization,
         });
         Self {
-            policy: Authenticator::compile(&policy, [source], use_of_claims),
+            policy: Arc::new(Authenticator::compile(&policy, [source], use_of_claims)),
             fields,
             head,
         }
@@ -144,7 +145,14 @@ fn authorization(criterion: &mut Criterion) {
     let case = Case::new(&Signer::p256(), ClaimsUse::Rules);
     let mut cache = TokenCache::default();
     let sender = case.policy.authenticate(case.sources(), NOW, &mut cache);
-    let sender = sender.expect("the token is good");
+    let by = Authentication {
+        jwt: Some(Arc::clone(&case.policy)),
+        api_keys: None,
+        requires_all: false,
+        claims_use: ClaimsUse::Rules,
+    };
+    let sender = by.admit(Some(sender.expect("the token is good")), None);
+    let sender = sender.expect("it suffices");
     let of_group = |name: &str| format!("claims.group == '{name}'");
     let last_of_ten = (0..9).map(|other| of_group(&format!("group-{other}")));
     for (name, policy) in [

@@ -233,6 +233,10 @@ failures! {
     AmbiguousToken    400 Internal Client Keep Never "ambiguous_token" "the request has more than one token";
     NoToken           401 Unauthenticated Client Keep Never "no_token" "a token is needed";
     Unauthenticated   401 Unauthenticated Client Keep Never "unauthenticated" "a valid token is required";
+    AmbiguousCredentials 400 Internal Client Keep Never "ambiguous_credentials" "the request has more than one key";
+    NoCredentials     401 Unauthenticated Client Keep Never "no_credentials" "credentials are needed";
+    WrongCredentials  401 Unauthenticated Client Keep Never "wrong_credentials" "valid credentials are required";
+    CredentialsMissing 503 Unavailable Internal Keep Never "credentials_missing" "credentials cannot be checked at the moment";
     PolicyInvalid     503 Unavailable Internal Keep Never "policy_invalid" "a policy that protects this is invalid";
     RateLimited       429 ResourceExhausted Client Keep Never "rate_limited" "too many requests";
     Forbidden         403 PermissionDenied Client Keep Never "forbidden" "this request is not allowed";
@@ -317,7 +321,12 @@ impl FailureKind {
     /// Whether the response has `Retry-After`.
     #[must_use]
     pub fn retry_after(self) -> bool {
-        let later = [Self::UpstreamFull, Self::Overloaded, Self::NoTokenKeys];
+        let later = [
+            Self::UpstreamFull,
+            Self::Overloaded,
+            Self::NoTokenKeys,
+            Self::CredentialsMissing,
+        ];
         later.contains(&self)
     }
 

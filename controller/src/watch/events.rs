@@ -18,10 +18,9 @@ use kube::{Client, Resource as _};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-use translate::ObjectKind;
 use translate::objects::kinds::KindDefinition;
 
-use super::entries::PARSES_CONFIG_MAPS;
+use super::entries::{EntryKind, PARSES};
 use super::heard::Heard;
 use super::list::{ListParser, NotAList};
 use super::raw::Raw;
@@ -65,8 +64,12 @@ impl Events {
             resume: Arc::clone(&resume),
         };
         let mut task = JoinSet::new();
-        let is_of_maps = resource.kind == ObjectKind::ConfigMap.name();
-        task.spawn(PARSES_CONFIG_MAPS.scope(is_of_maps, reader.run()));
+        let kinds = [EntryKind::ConfigMap, EntryKind::Secret];
+        let mut kinds = kinds.into_iter();
+        match kinds.find(|kind| resource.kind == kind.object_kind().name()) {
+            Some(kind) => task.spawn(PARSES.scope(kind, reader.run())),
+            None => task.spawn(reader.run()),
+        };
         Self {
             receiver,
             resume,

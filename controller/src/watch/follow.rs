@@ -24,7 +24,7 @@ use self::uid::Uid;
 use super::admission;
 use super::backoff::Backoff;
 use super::change::{Change, ChangeKind, Content};
-use super::entries::ENTRIES;
+use super::entries::{ENTRIES, EntryKind};
 use super::events::{Events, Read};
 use super::kinds::is_scoped;
 use super::measures::Measures;
@@ -112,7 +112,7 @@ impl Follower {
                 self.service.changed().await.map_err(|_| ReceiverClosed)
             }
             Service::Served(resource) => {
-                if self.is_of_config_maps() {
+                if self.entry_kind().is_some() {
                     self.readiness.policies_settled().await;
                 }
                 if is_scoped(self.kind) {
@@ -163,7 +163,9 @@ impl Follower {
         self.progress.listed_scope = None;
         self.progress.relist_at = None;
         let requests = self.reads.requests.clone();
-        let (is_of_config_maps, is_of_policies) = (self.is_of_config_maps(), self.is_of_policies());
+        let (entry_kind, is_of_policies) = (self.entry_kind(), self.is_of_policies());
+        // Nothing is read in the watches of other kinds.
+        let read_kind = entry_kind.unwrap_or(EntryKind::ConfigMap);
         loop {
             let paused = self.progress.paused_until;
             let relist = self.progress.relist_at;
@@ -182,7 +184,7 @@ impl Follower {
                     events.resume();
                     WatchOutcome::Continue
                 }
-                reread = self.reads.next(&self.client), if is_of_config_maps => {
+                reread = self.reads.next(&self.client, read_kind), if entry_kind.is_some() => {
                     self.take_reread(reread, resource).await?;
                     WatchOutcome::Continue
                 }
@@ -364,9 +366,9 @@ impl Follower {
         if self.is_of_policies() {
             ENTRIES.set(name, BTreeSet::new());
             self.progress.held.remove(name);
-        } else if self.is_of_config_maps() {
+        } else if let Some(kind) = self.entry_kind() {
             self.progress.reread.remove(name);
-            self.reads.outdate(name);
+            self.reads.outdate(&(kind, name.clone()));
         }
         self.progress.invalid.remove(name);
         if let Some(selection) = &mut self.selection {

@@ -13,7 +13,7 @@ use translate::api::READ_ENTRIES;
 use translate::files;
 use xds::model::ObjectName;
 
-use super::entries::ENTRIES;
+use super::entries::{ENTRIES, EntryKind, PARSES};
 
 /// An object. It is kept as text, which is converted to its type without a value in between. Any JSON
 /// object can be read: one that cannot would keep the whole list of its kind from being read. (In a watch
@@ -26,7 +26,8 @@ pub(super) struct Raw {
     /// The status in JSON: of most kinds it is kept, and not read.
     pub(super) status: Option<Box<RawValue>>,
     pub(super) head: Head,
-    /// Names of entries that were dropped.
+    /// What its entries are, and the names of those that were dropped.
+    entries: Option<EntryKind>,
     dropped: Vec<String>,
 }
 
@@ -61,9 +62,9 @@ impl Raw {
 
     /// Whether an entry was dropped that a policy refers to by now.
     pub(super) fn lacks_entries(&self) -> bool {
-        let name = self.name();
         let mut dropped = self.dropped.iter();
-        ENTRIES.has_object(&name) && dropped.any(|key| ENTRIES.has(&name, key))
+        let of = self.entries.map(|kind| (kind, self.name()));
+        of.is_some_and(|of| ENTRIES.has_object(&of) && dropped.any(|key| ENTRIES.has(&of, key)))
     }
 
     /// The resource version, if it has any.
@@ -93,7 +94,10 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
-        let mut raw = Raw::default();
+        let mut raw = Raw {
+            entries: PARSES.try_with(|kind| *kind).ok(),
+            ..Raw::default()
+        };
         // Which entries are read depends on the name.
         let mut entries: Vec<(Key<'de>, &'de RawValue)> = Vec::new();
         while let Some(Key(name)) = access.next_key()? {
@@ -194,7 +198,7 @@ fn begin_field<E: Error>(object: &mut String, name: &str) -> Result<(), E> {
 /// are dropped here, so that this process never keeps a Secret that is for others.
 fn push_entries(raw: &mut Raw, entries: &RawValue) {
     let name = raw.name();
-    let is_needed = ENTRIES.has_parsed(&name);
+    let needed = ENTRIES.parsed(&name);
     let object = &mut raw.text;
     let Ok(entries) = serde_json::from_str::<BTreeMap<String, &RawValue>>(entries.get()) else {
         // No entries, or another kind: what reads the object decides.
@@ -203,7 +207,8 @@ fn push_entries(raw: &mut Raw, entries: &RawValue) {
     object.push('{');
     let mut is_first = true;
     for (key, value) in entries {
-        let is_read = READ_ENTRIES.contains(&&*key) || (is_needed && ENTRIES.has(&name, &key));
+        let is_read = READ_ENTRIES.contains(&&*key) || { needed.as_ref() }
+            .is_some_and(|of| ENTRIES.has(of, &key));
         if !is_read {
             raw.dropped.push(key);
             continue;
@@ -283,7 +288,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::watch::entries::PARSES_CONFIG_MAPS;
+    use crate::watch::entries::Needed;
 
     fn read(text: &str) -> Raw {
         serde_json::from_str(text).expect("an object")
@@ -364,16 +369,19 @@ mod tests {
     fn entries_of_a_config_map_are_kept_that_policies_refer_to() {
         let text = r#"{"data": {"a": "1", "b": "2", "ca.crt": "3"}, "binaryData": {"c": "NA=="},
             "metadata": {"namespace": "raw-test", "name": "lists"}}"#;
-        let raw = read(text);
+        let parsed = |kind| PARSES.sync_scope(kind, || read(text));
+        let raw = parsed(EntryKind::ConfigMap);
         let [policy, map] = ["p", "lists"].map(|name| ObjectName::new("raw-test", name));
         assert_eq!(raw.fields()["data"], json!({"ca.crt": "3"}));
         assert!(!raw.lacks_entries());
-        let needed = ["b", "c"].map(|key| (map.clone(), key.to_owned()));
+        let map = (EntryKind::ConfigMap, map);
+        let needed = ["b", "c"].map(|key| (map.clone(), Needed::Entry(key.to_owned())));
         ENTRIES.set(&policy, needed.into());
         assert!(raw.lacks_entries(), "it was parsed before");
-        let of_secret = read(text);
+        let of_secret = parsed(EntryKind::Secret);
         assert_eq!(of_secret.fields()["data"], json!({"ca.crt": "3"}));
-        let raw = PARSES_CONFIG_MAPS.sync_scope(true, || read(text));
+        assert!(!of_secret.lacks_entries());
+        let raw = parsed(EntryKind::ConfigMap);
         assert_eq!(raw.fields()["data"], json!({"b": "2", "ca.crt": "3"}));
         assert_eq!(raw.fields()["binaryData"], json!({"c": "NA=="}));
         assert!(!raw.lacks_entries());

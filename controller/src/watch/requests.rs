@@ -1,5 +1,5 @@
-//! Requests of the watch of policies to that of ConfigMaps, the only one that reports them: to read some again,
-//! of which a policy needs entries that were dropped.
+//! Requests of the watch of policies to those of ConfigMaps and Secrets, the only ones that report them: to read some
+//! again, of which a policy needs entries that were dropped.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,29 +12,29 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::warn;
-use translate::ObjectKind;
-use xds::model::ObjectName;
 
 use super::backoff::Backoff;
-use super::entries::{ENTRIES, PARSES_CONFIG_MAPS};
+use super::entries::{ENTRIES, EntryKind, Holder, PARSES};
 use super::kinds::resource;
 use super::list::ListParser;
 use super::raw::Raw;
 
-/// The ConfigMaps to read again. Clones share them.
+/// The objects to read again. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Requests(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    wanted: Mutex<BTreeMap<ObjectName, Wanted>>,
+    wanted: Mutex<BTreeMap<Holder, Wanted>>,
     /// Wakes the watch of ConfigMaps.
-    asked: Notify,
+    asked_maps: Notify,
+    /// Wakes the watch of Secrets.
+    asked_secrets: Notify,
     /// Wakes the watch of policies.
     tried: Notify,
 }
 
-/// A request for a ConfigMap.
+/// A request for an object.
 #[derive(Debug, Default)]
 struct Wanted {
     /// Increases with each reason to read it: what was read before may lack an entry, or be outdated.
@@ -44,8 +44,8 @@ struct Wanted {
 }
 
 impl Requests {
-    /// Asks for a ConfigMap.
-    pub(super) fn ask(&self, name: &ObjectName) {
+    /// Asks for an object.
+    pub(super) fn ask(&self, name: &Holder) {
         let mut all = self.wanted();
         // While reads fail, no policy waits for the next attempt.
         let is_failing = all.values().any(|wanted| wanted.is_tried);
@@ -53,11 +53,19 @@ impl Requests {
         wanted.number += 1;
         wanted.is_tried = is_failing;
         drop(all);
-        self.0.asked.notify_one();
+        self.asked(name.0).notify_one();
     }
 
-    /// Whether a ConfigMap is asked for that was not tried yet.
-    pub(super) fn awaits(&self, name: &ObjectName) -> bool {
+    /// What wakes the watch of a kind.
+    fn asked(&self, kind: EntryKind) -> &Notify {
+        match kind {
+            EntryKind::ConfigMap => &self.0.asked_maps,
+            EntryKind::Secret => &self.0.asked_secrets,
+        }
+    }
+
+    /// Whether an object is asked for that was not tried yet.
+    pub(super) fn awaits(&self, name: &Holder) -> bool {
         let all = self.wanted();
         all.get(name).is_some_and(|wanted| !wanted.is_tried)
     }
@@ -67,20 +75,20 @@ impl Requests {
         self.0.tried.notified().await;
     }
 
-    /// The watch has reported the ConfigMap: a read that is in progress may be older.
-    fn outdate(&self, name: &ObjectName) {
+    /// The watch has reported the object: a read that is in progress may be older.
+    fn outdate(&self, name: &Holder) {
         if let Some(wanted) = self.wanted().get_mut(name) {
             wanted.number += 1;
         }
     }
 
-    fn is_current(&self, name: &ObjectName, number: u64) -> bool {
+    fn is_current(&self, name: &Holder, number: u64) -> bool {
         let all = self.wanted();
         all.get(name).is_some_and(|wanted| wanted.number == number)
     }
 
     /// What was read for this number is reported.
-    fn finish(&self, name: &ObjectName, number: u64) {
+    fn finish(&self, name: &Holder, number: u64) {
         if self.is_current(name, number) {
             self.wanted().remove(name);
             self.0.tried.notify_one();
@@ -95,43 +103,44 @@ impl Requests {
         self.0.tried.notify_one();
     }
 
-    /// What is to be read, without those that no policy refers to any more.
-    fn due(&self, reading: &HashSet<ObjectName>) -> Vec<(ObjectName, u64)> {
+    /// What is to be read of a kind, without those that no policy refers to any more.
+    fn due(&self, kind: EntryKind, reading: &HashSet<Holder>) -> Vec<(Holder, u64)> {
         let mut all = self.wanted();
-        all.retain(|name, _| reading.contains(name) || ENTRIES.has_object(name));
-        let due = all.iter().filter(|(name, _)| !reading.contains(*name));
+        // What the watch of the other kind reads is for it to keep.
+        all.retain(|name, _| name.0 != kind || reading.contains(name) || ENTRIES.has_object(name));
+        let due = { all.iter() }.filter(|(name, _)| name.0 == kind && !reading.contains(*name));
         let due = due.map(|(name, wanted)| (name.clone(), wanted.number));
         due.take(AT_ONCE.saturating_sub(reading.len())).collect()
     }
 
-    fn wanted(&self) -> MutexGuard<'_, BTreeMap<ObjectName, Wanted>> {
+    fn wanted(&self) -> MutexGuard<'_, BTreeMap<Holder, Wanted>> {
         let wanted = self.0.wanted.lock();
         wanted.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The reads that are in progress, in the watch of ConfigMaps.
+/// The reads that are in progress, in the watch of ConfigMaps or Secrets.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     pub(super) requests: Requests,
     running: JoinSet<Attempt>,
-    reading: HashSet<ObjectName>,
+    reading: HashSet<Holder>,
     backoff: Backoff,
     paused_until: Option<Instant>,
 }
 
-/// An attempt to read a ConfigMap.
+/// An attempt to read an object.
 #[derive(Debug)]
 struct Attempt {
-    name: ObjectName,
+    name: Holder,
     number: u64,
     read: Result<Option<Raw>, String>,
 }
 
-/// A ConfigMap that was read, to be reported.
+/// An object that was read, to be reported.
 #[derive(Debug)]
 pub(super) struct Reread {
-    name: ObjectName,
+    name: Holder,
     number: u64,
     pub(super) raw: Raw,
 }
@@ -144,16 +153,16 @@ impl Reads {
         }
     }
 
-    /// Reads what is asked for, until a ConfigMap is to be reported. Failed reads are repeated after a while.
+    /// Reads what is asked for of a kind, until an object is to be reported. Failed reads are repeated after a while.
     /// It can be cancelled at any time.
-    pub(super) async fn next(&mut self, client: &Client) -> Reread {
+    pub(super) async fn next(&mut self, client: &Client, kind: EntryKind) -> Reread {
         loop {
             if self
                 .paused_until
                 .is_none_or(|until| until <= Instant::now())
             {
                 self.paused_until = None;
-                self.start(client);
+                self.start(client, kind);
             }
             let until = self.paused_until.unwrap_or_else(Instant::now);
             tokio::select! {
@@ -163,28 +172,28 @@ impl Reads {
                         return reread;
                     }
                 }
-                () = self.requests.0.asked.notified() => {}
+                () = self.requests.asked(kind).notified() => {}
                 () = sleep_until(until), if self.paused_until.is_some() => {}
             }
         }
     }
 
-    /// A ConfigMap was reported as it was read.
-    pub(super) fn reported(&self, reread: &(ObjectName, u64)) {
+    /// An object was reported as it was read.
+    pub(super) fn reported(&self, reread: &(Holder, u64)) {
         self.requests.finish(&reread.0, reread.1);
     }
 
-    /// The watch has reported an event of a ConfigMap.
-    pub(super) fn outdate(&self, name: &ObjectName) {
+    /// The watch has reported an event of an object.
+    pub(super) fn outdate(&self, name: &Holder) {
         self.requests.outdate(name);
     }
 
-    fn start(&mut self, client: &Client) {
-        for (name, number) in self.requests.due(&self.reading) {
+    fn start(&mut self, client: &Client, kind: EntryKind) {
+        for (name, number) in self.requests.due(kind, &self.reading) {
             self.reading.insert(name.clone());
             let client = client.clone();
             self.running.spawn(async move {
-                let read = PARSES_CONFIG_MAPS.scope(true, read(&client, &name));
+                let read = PARSES.scope(kind, read(&client, &name));
                 let read = timeout(LONGEST_READ, read).await;
                 let read =
                     read.unwrap_or_else(|_| Err("the API server does not respond".to_owned()));
@@ -200,8 +209,9 @@ impl Reads {
             Ok(raw) => raw,
             Err(error) => {
                 if self.backoff.is_over() {
+                    let (kind, name) = (name.0.object_kind(), name.1);
                     warn!(
-                        "ConfigMap {name} cannot be read, which a policy refers to; retrying: {error}"
+                        "{kind} {name} cannot be read, which a policy refers to; retrying: {error}"
                     );
                 }
                 if self.paused_until.is_none() {
@@ -226,15 +236,15 @@ impl Reads {
 
 impl Reread {
     /// What [`Reads::reported`] needs, and the object.
-    pub(super) fn split(self) -> ((ObjectName, u64), Raw) {
+    pub(super) fn split(self) -> ((Holder, u64), Raw) {
         ((self.name, self.number), self.raw)
     }
 }
 
-/// Reads a ConfigMap as it is now. `None` if it does not exist.
-async fn read(client: &Client, name: &ObjectName) -> Result<Option<Raw>, String> {
-    let maps = resource(ObjectKind::ConfigMap, "v1");
-    let path = DynamicObject::url_path(&maps, Some(&name.namespace));
+/// Reads an object as it is now. `None` if it does not exist.
+async fn read(client: &Client, (kind, name): &Holder) -> Result<Option<Raw>, String> {
+    let resource = resource(kind.object_kind(), "v1");
+    let path = DynamicObject::url_path(&resource, Some(&name.namespace));
     // A list of one object needs no other permission than the watch.
     let params = ListParams::default().fields(&format!("metadata.name={}", name.name));
     let request = Request::new(path).list(&params);
@@ -250,7 +260,7 @@ async fn read(client: &Client, name: &ObjectName) -> Result<Option<Raw>, String>
     Ok(first)
 }
 
-/// ConfigMaps that are read at the same time.
+/// Objects of a kind that are read at the same time.
 const AT_ONCE: usize = 8;
-/// How long a policy may wait for a list: 5 s. Until it is taken, its targets may be open.
+/// How long a policy may wait for an object: 5 s. Until it is taken, its targets may be open.
 const LONGEST_READ: Duration = Duration::from_secs(5);

@@ -450,6 +450,7 @@ fn write_access_log_lines(times: u64) {
         request_id: Some(b"6f1c8f2e-6d0a-4b57-9d57-1f2b3c4d5e6f"),
         client_certificate: None,
         jwt_subject: None,
+        user: None,
     };
     let mut out = Vec::new();
     for _ in 0..times {

@@ -67,7 +67,7 @@ fn check_token(token: &[u8]) {
         let text = token.trim_ascii();
         assert!(is_signed(text), "accepted: {}", text.escape_ascii());
         let mut lines = Vec::new();
-        passed.write_lines(sources, None, &mut lines);
+        passed.write_claims(None, &mut lines);
         let ends = lines.iter().filter(|&&byte| byte < b' ').count();
         assert!(ends <= 2, "one line, one end: {}", lines.escape_ascii());
     }

@@ -45,7 +45,7 @@ pub use error_pages::PagesInForce;
 pub use external_auth::ExternalAuth;
 pub use health_check::{CheckedEndpoints, ProbeCounts, ProbeState, Standing};
 pub use l4::{BindProtocol, L4Backend, L4Routes, L4Rule, TrafficMode};
-pub use rule_policies::{HeadPolicies, RuleAuthorization, RuleJwt};
+pub use rule_policies::{HeadPolicies, RuleAuthentication, RuleAuthorization};
 pub use snapshot::{
     Accepts, BackendExtras, Bind, BindSettings, Listener, ListenerSettings, PlacedRule, Rule,
     RuleBackend, RuleCounts, RuleExtras, RuleTimeouts, Sessions, Snapshot,

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
+use crate::policy::authentication::Authentication;
 use crate::policy::authorization::Authorization;
 use crate::policy::client_networks::ClientNetworks;
 use crate::policy::effective_fields::PolicyView;
-use crate::policy::jwt::Authenticator;
 use crate::policy::rate_limit::RateLimits;
 
-/// JWT authentication of a rule.
+/// Authentication of a rule.
 #[derive(Debug)]
-pub struct RuleJwt {
-    /// Verifies tokens.
-    pub authenticator: Arc<Authenticator>,
+pub struct RuleAuthentication {
+    /// The credentials that are accepted.
+    pub credentials: Authentication,
     /// `kind/namespace/name` of the policy.
     pub policy: Box<str>,
 }

@@ -14,11 +14,12 @@ use super::error_pages::PagesInForce;
 use super::external_auth::ExternalAuth;
 use super::held::HeldQueue;
 use super::l4::{BindProtocol, L4Routes, TrafficMode};
-use super::rule_policies::{HeadPolicies, RuleAuthorization, RuleJwt};
+use super::rule_policies::{HeadPolicies, RuleAuthentication, RuleAuthorization};
 use super::{Chunked, ChunkedEntries};
 use crate::limits::Limits;
 use crate::names::{Interned, KeyPrefix};
 use crate::policy::answer::Respond;
+use crate::policy::authentication::Authentication;
 use crate::policy::client_networks::ClientNetworks;
 use crate::policy::compiled::{BackendPolicy, RuleResponses};
 use crate::policy::cors::Cors;
@@ -256,8 +257,8 @@ pub struct Rule {
     pub sessions: Sessions,
     /// Format and filter of its access log.
     pub access_log: Arc<model::AccessLog>,
-    /// JWT authentication; `None` without.
-    pub jwt: Option<Box<RuleJwt>>,
+    /// How senders of requests are authenticated; `None` if they are not.
+    pub authentication: Option<Box<RuleAuthentication>>,
     /// Authorization policies, each of which has to allow a request: overriding ones, the widest first, and
     /// then its own.
     pub authorization: Box<[RuleAuthorization]>,
@@ -362,13 +363,20 @@ impl Rule {
     pub fn hides_query(&self) -> bool {
         let of_rejected = self.extras.as_ref();
         of_rejected.is_some_and(|it| it.hides_query)
-            || self.authenticator().is_some_and(|it| it.reads_target())
+            || self.credentials().is_some_and(Authentication::reads_target)
     }
 
-    /// What authenticates its requests.
+    /// The credentials that it accepts.
+    #[must_use]
+    pub fn credentials(&self) -> Option<&Authentication> {
+        let authentication = self.authentication.as_ref();
+        authentication.map(|authentication| &authentication.credentials)
+    }
+
+    /// What verifies the tokens of its requests.
     #[must_use]
     pub fn authenticator(&self) -> Option<&Arc<Authenticator>> {
-        self.jwt.as_ref().map(|jwt| &jwt.authenticator)
+        self.credentials()?.jwt.as_ref()
     }
 
     /// Its own CORS filter.

@@ -30,10 +30,10 @@ use crate::http::h1::encode::Persist;
 use crate::memory::Buffer;
 use crate::net::Liveness;
 use crate::policy::answer::Respond;
+use crate::policy::authentication::Principal;
 use crate::policy::cors::Cors;
 use crate::policy::forwarded::HeaderTrust;
 use crate::policy::headers::HeaderEdits;
-use crate::policy::jwt::Principal;
 use crate::shard::{ListenerHandle, RuleHandle, Shard, SnapshotHandle};
 use crate::upstream::picker::Pick;
 

@@ -90,6 +90,8 @@ pub struct RequestEntry<'a> {
     pub client_certificate: Option<&'a str>,
     /// The `sub` claim of its token.
     pub jwt_subject: Option<&'a [u8]>,
+    /// The client whose API key it has.
+    pub user: Option<&'a [u8]>,
 }
 
 impl RequestEntry<'_> {
@@ -126,6 +128,7 @@ impl Fields for RequestEntry<'_> {
         line.bytes("request_id", self.request_id);
         line.name("client_certificate", self.client_certificate);
         line.bytes("jwt_subject", self.jwt_subject);
+        line.bytes("user", self.user);
     }
 }
 

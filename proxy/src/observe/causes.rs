@@ -62,6 +62,7 @@ mod tests {
     use crate::observe::handshakes::HandshakeFailure;
     use crate::observe::proxy_headers::ProxyHeaderFailure;
     use crate::observe::shed::ShedCause;
+    use crate::policy::api_keys::KeyRefusal;
     use crate::policy::authorization::Forbidden;
     use crate::policy::jwt::Refusal;
     use crate::tls::UpstreamTlsFailure;
@@ -92,6 +93,7 @@ mod tests {
         each_has_its_own_counter_and_name::<Fault>();
         each_has_its_own_counter_and_name::<ProxyHeaderFailure>();
         each_has_its_own_counter_and_name::<Refusal>();
+        each_has_its_own_counter_and_name::<KeyRefusal>();
         each_has_its_own_counter_and_name::<ShedCause>();
         each_has_its_own_counter_and_name::<Forbidden>();
         each_has_its_own_counter_and_name::<UpstreamTlsFailure>();

@@ -23,6 +23,7 @@ use crate::failure::FailureKind;
 use crate::http::engine::guard::Abuse;
 use crate::names::Cause;
 use crate::policy::answer::{Decision, PageResult, PageSource};
+use crate::policy::api_keys::KeyRefusal;
 use crate::policy::authorization::Forbidden;
 use crate::policy::client_networks::Outside;
 use crate::policy::jwt::{AuthenticatedBy, Refusal};
@@ -323,6 +324,28 @@ impl TokenResults {
     }
 }
 
+/// Requests checked by API keys.
+#[derive(Debug, Default)]
+pub struct KeyResults {
+    /// Without a key.
+    pub absent: Counter,
+    /// With the key of a client.
+    pub known: Counter,
+    /// Rejected, by reason.
+    pub refused: ByCause<KeyRefusal>,
+}
+
+impl KeyResults {
+    /// Counts the result of a check: the client, if there is a key.
+    pub fn count(&self, result: Result<Option<&str>, KeyRefusal>) {
+        match result {
+            Ok(None) => self.absent.increment(),
+            Ok(Some(_)) => self.known.increment(),
+            Err(refusal) => self.refused.count(refusal),
+        }
+    }
+}
+
 /// Requests checked by an authorization policy.
 #[derive(Debug, Default)]
 pub struct AuthorizationResults {
@@ -387,6 +410,8 @@ pub struct ShardCounters {
     pub refused: ByCause<FailureKind>,
     /// Requests checked by a JWT policy.
     pub tokens: TokenResults,
+    /// Requests checked by API keys.
+    pub api_keys: KeyResults,
     /// Requests checked by an authorization policy.
     pub authorizations: AuthorizationResults,
     /// Results of networks of clients.

@@ -1,4 +1,4 @@
-//! The parts of requests that carry tokens, by name, which traces hide.
+//! The parts of requests that carry credentials, by name, which traces hide.
 //!
 //! A trace begins before the rule of its request is known, so the names of all policies count.
 
@@ -79,9 +79,7 @@ impl Credentials {
 
 /// Where tokens are, according to a policy and to a rejected version of it.
 fn sources(spec: &PolicySpec) -> impl Iterator<Item = &JwtSource> {
-    let providers = spec.jwt.iter().flat_map(|jwt| &jwt.providers);
-    let read = providers.flat_map(|provider| &provider.from);
-    read.chain(&spec.hidden)
+    spec.credential_sources().chain(&spec.hidden)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! those that only the gateway or an authorization server may set, and with the ones that they set. Overriding
 //! policies see the fields as the client sent them, and the client's certificate as the gateway verified it.
 
+use super::authentication::Principal;
 use super::forwarded::HeaderTrust;
-use super::jwt::Principal;
 use super::mutation::Mutation;
 use crate::http::grammar::is_equivalent;
 use crate::http::head::{Field, Fields};
@@ -74,13 +74,8 @@ impl<'a> EffectiveFields<'a> {
         if self.view != PolicyView::Effective {
             return self.header_trust.hides(known, name);
         }
-        self.header_trust.drops(known, name)
-            || self.is_granted(name)
-            || self.principal.is_some_and(|principal| match known {
-                // Authorization servers see it even if the backend does not.
-                KnownHeader::Authorization => principal.claims_header(name),
-                _ => principal.drops(known, name),
-            })
+        self.header_trust.drops(known, name) || self.is_granted(name) || { self.principal }
+            .is_some_and(|principal| principal.hides(known, name))
     }
 
     fn is_granted(self, name: &[u8]) -> bool {

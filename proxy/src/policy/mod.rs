@@ -17,6 +17,8 @@
 )]
 
 pub mod answer;
+pub mod api_keys;
+pub mod authentication;
 pub mod authorization;
 pub mod client_networks;
 pub mod compiled;

@@ -1,69 +1,121 @@
-//! Authentication of a request by its token (JWT), if the rule requires it.
+//! Authentication of a request by its credentials, if the rule requires it.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::config::Rule;
+use crate::config::{Rule, RuleAuthentication};
 use crate::exchange::{Exchange, Matched};
 use crate::failure::Failure;
 use crate::limits::{JWKS_POLL, JWKS_POLL_MAX, JWKS_WAIT};
+use crate::policy::api_keys::KeyHolder;
+use crate::policy::authentication::Authentication;
 use crate::policy::cors::Preflight;
 use crate::policy::jwt::{
-    Authenticator, MissingKey, Principal, Refusal, Reply, TokenError, TokenSources,
+    AuthenticatedBy, Authenticator, Bearer, MissingKey, Refusal, Reply, TokenError, TokenSources,
 };
 use crate::policy::normalise::Target;
 use crate::trace::PolicyEffect;
 
 impl<'a> Exchange<'a> {
-    /// Accepts or rejects the request by the rule's JWT policy. If the token's key is unknown, it
-    /// may be a new one: waits for the key set to be fetched.
+    /// Accepts or rejects the request by the credentials of the rule's policy: each that it has must be valid.
     pub(super) async fn authenticate(&mut self, matched: &Matched<'a>) -> Result<(), Failure> {
-        let Some(jwt) = matched.rule.jwt.as_deref() else {
+        let Some(authentication) = matched.rule.authentication.as_deref() else {
             return Ok(());
         };
-        let policy = &*jwt.authenticator;
+        let RuleAuthentication {
+            credentials,
+            policy,
+        } = authentication;
         if self.is_preflight(matched) {
-            self.trace_preflight("jwt");
+            for kind in credentials.kinds() {
+                self.trace_preflight(kind);
+            }
             return Ok(());
         }
-        let sources = self.token_sources(matched.target);
-        let result = match self.verify(policy, sources) {
-            // Boxed: few requests ever wait here.
-            Err(TokenError {
-                missing: Some(key), ..
-            }) => {
-                let waiting = self.verify_with_new_keys(matched.rule, (policy, sources), key);
-                Box::pin(waiting).await
+        // What costs least is first.
+        let key = self.authenticate_by_key(credentials, (matched, policy))?;
+        let token = self
+            .authenticate_by_token(credentials, (matched, policy))
+            .await?;
+        let principal = credentials.admit(token, key).inspect_err(|_| {
+            if let Some(trace) = &self.record.trace {
+                trace.no_credentials(policy, credentials.requires_all);
             }
-            result => result.map_err(|denied| denied.refusal),
-        };
-        let authenticated_by = result
-            .as_ref()
-            .map(Principal::authenticated_by)
-            .map_err(|refusal| *refusal);
-        self.shard.counters.tokens.count(authenticated_by);
-        if let Some(trace) = &self.record.trace {
-            trace.token(&jwt.policy, authenticated_by);
-        }
-        if let Err(refusal) = authenticated_by {
-            // The client does not learn the reason: it is only logged.
-            tracing::debug!(
-                route = &*matched.rule.name,
-                policy = &*jwt.policy,
-                why = refusal.reason(),
-                "authentication failed"
-            );
-        }
-        self.principal = Some(result?);
-        if policy.writes_headers() {
+        });
+        self.principal = Some(principal?);
+        if credentials.writes_headers() {
             self.work.request_body.drop_trailers();
             self.protect_claims_from_listener_servers();
         }
         Ok(())
     }
 
+    /// The client whose key the request has, if it has any.
+    fn authenticate_by_key(
+        &self,
+        credentials: &'a Authentication,
+        (matched, policy): (&Matched<'a>, &str),
+    ) -> Result<Option<KeyHolder<'a>>, Failure> {
+        let Some(keys) = credentials.api_keys.as_deref() else {
+            return Ok(None);
+        };
+        let result = keys.authenticate(self.token_sources(matched.target));
+        let client = { result.as_ref() }
+            .map(|holder| holder.map(KeyHolder::client))
+            .map_err(|refusal| *refusal);
+        self.shard.counters.api_keys.count(client);
+        if let Some(trace) = &self.record.trace {
+            trace.api_key(policy, client);
+        }
+        if let Err(refusal) = client {
+            log_refusal(matched, policy, refusal.reason());
+        }
+        Ok(result?)
+    }
+
+    /// The bearer of the request's token; without a token, if that is optional or other credentials are accepted. If
+    /// the token's key is unknown, it may be a new one: waits for the key set to be fetched.
+    async fn authenticate_by_token(
+        &self,
+        credentials: &'a Authentication,
+        (matched, policy): (&Matched<'a>, &str),
+    ) -> Result<Option<Bearer<'a>>, Failure> {
+        let Some(jwt) = credentials.jwt.as_deref() else {
+            return Ok(None);
+        };
+        let sources = self.token_sources(matched.target);
+        let result = match self.verify(jwt, sources) {
+            // Boxed: few requests ever wait here.
+            Err(TokenError {
+                missing: Some(key), ..
+            }) => {
+                let waiting = self.verify_with_new_keys(matched.rule, (jwt, sources), key);
+                Box::pin(waiting).await
+            }
+            result => result.map_err(|denied| denied.refusal),
+        };
+        let is_alone = credentials.kinds().count() == 1;
+        let result = match result {
+            Err(Refusal::Missing) if !is_alone => Ok(None),
+            result => result.map(Some),
+        };
+        let authenticated_by = { result.as_ref() }
+            .map(|bearer| {
+                { bearer.as_ref() }.map_or(AuthenticatedBy::None, Bearer::authenticated_by)
+            })
+            .map_err(|refusal| *refusal);
+        self.shard.counters.tokens.count(authenticated_by);
+        if let Some(trace) = &self.record.trace {
+            trace.token(policy, authenticated_by);
+        }
+        if let Err(refusal) = authenticated_by {
+            log_refusal(matched, policy, refusal.reason());
+        }
+        Ok(result?)
+    }
+
     pub(super) fn trace_preflight(&self, policy: &'static str) {
         if let Some(trace) = &self.record.trace {
-            let why = "a preflight request has no token";
+            let why = "a preflight request has no credentials";
             trace.policy(policy, PolicyEffect::Skipped(why));
         }
     }
@@ -72,7 +124,7 @@ impl<'a> Exchange<'a> {
         &self,
         policy: &'a Authenticator,
         sources: TokenSources<'_>,
-    ) -> Result<Principal<'a>, TokenError> {
+    ) -> Result<Bearer<'a>, TokenError> {
         let mut cache = self.proxy.tokens.borrow_mut();
         policy.authenticate(sources, unix_time(), &mut cache)
     }
@@ -84,7 +136,7 @@ impl<'a> Exchange<'a> {
         rule: &Rule,
         (policy, sources): (&'a Authenticator, TokenSources<'_>),
         mut missing: MissingKey,
-    ) -> Result<Principal<'a>, Refusal> {
+    ) -> Result<Bearer<'a>, Refusal> {
         let waits = &self.proxy.key_waits;
         let place = waits.enter(rule.namespace(), missing.source());
         let _place = place.ok_or(Refusal::NoKeys)?;
@@ -129,6 +181,12 @@ impl<'a> Exchange<'a> {
         matched.rule.cors().is_some()
             && Preflight::of(received.method(), &received.head.fields, &received.bytes).is_some()
     }
+}
+
+/// The client does not learn the reason: it is only logged.
+fn log_refusal(matched: &Matched<'_>, policy: &str, why: &str) {
+    let route = &*matched.rule.name;
+    tracing::debug!(route, policy, why, "authentication failed");
 }
 
 /// Seconds since 1970; 0 if the clock is earlier.

@@ -12,9 +12,9 @@ use crate::exchange::{Client, ConnectionOutcome, Destination, Exchange, Matched}
 use crate::failure::{Failure, FailureKind, GrpcStatus};
 use crate::http::head::{Framing, Version};
 use crate::limits::{EXTERNAL_AUTH_RESPONSE_BYTES, EXTERNAL_AUTH_TIMEOUT, Limits};
+use crate::policy::authentication::Principal;
 use crate::policy::external_auth::grpc::{self, RequestSource};
 use crate::policy::external_auth::{Denial, MissingVerdict, Subject, Verdict, http};
-use crate::policy::jwt::Principal;
 use crate::policy::mutation::Mutation;
 use crate::policy::normalise::Target;
 use crate::shard::deadline::Deadline;

@@ -17,8 +17,8 @@ use crate::http::lines::pairs;
 use crate::limits::RETRY_AFTER;
 use crate::observe::access_log;
 use crate::observe::series::{MethodClass, Owner, Series, registered};
+use crate::policy::authentication::Principal;
 use crate::policy::cors::Cors;
-use crate::policy::jwt::Principal;
 use crate::policy::normalise::Target;
 use crate::trace::PolicyEffect;
 
@@ -105,9 +105,8 @@ impl Exchange<'_> {
         self.work.response_lines.clear();
         self.write_cors_lines(self.cors());
         let lines = &mut self.work.response_lines;
-        let jwt = self.record.rule.and_then(|rule| rule.authenticator());
-        if let Some(challenge) = jwt.and_then(|policy| policy.challenge(kind)) {
-            lines.extend_from_slice(challenge);
+        if let Some(credentials) = self.record.rule.and_then(Rule::credentials) {
+            credentials.write_challenges(kind, lines);
         }
         let limited = self.rate_limited.as_deref();
         let limited = limited.filter(|_| kind == FailureKind::RateLimited);
@@ -235,7 +234,8 @@ impl Exchange<'_> {
         let received = self.received;
         let (fields, bytes) = (&received.head.fields, received.bytes.as_slice());
         let client = self.bind.trust.client(&self.client.hop, fields, bytes);
-        let subject = self.principal.as_ref().and_then(Principal::subject);
+        let principal = self.principal.as_ref();
+        let subject = principal.and_then(Principal::token_subject);
         let line = access_log::RequestEntry {
             time: SystemTime::now() - duration,
             gateway: &self.bind.gateway,
@@ -265,6 +265,7 @@ impl Exchange<'_> {
             client_certificate: (self.client.verified_certificate())
                 .map(|certificate| &*certificate.fingerprint),
             jwt_subject: subject.map(str::as_bytes),
+            user: principal.and_then(Principal::client).map(str::as_bytes),
         };
         self.shard
             .log

@@ -32,7 +32,7 @@ pub(super) fn is_plain(raw: &[u8]) -> bool {
 }
 
 /// The bytes that `raw` decodes to.
-pub(super) fn decoded(raw: &[u8]) -> impl Iterator<Item = u8> {
+pub(crate) fn decoded(raw: &[u8]) -> impl Iterator<Item = u8> {
     let mut rest = raw;
     std::iter::from_fn(move || {
         let (byte, after) = match rest {

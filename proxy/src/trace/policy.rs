@@ -11,6 +11,7 @@ use crate::config::{Rule, RuleBackend, RuleExtras, Sessions};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::Limits;
 use crate::policy::answer::{Decision, PageServer, PageSource, Respond};
+use crate::policy::api_keys::KeyRefusal;
 use crate::policy::authorization::Verdict;
 use crate::policy::client_networks::{ClientNetworks, Outside};
 use crate::policy::compiled::BackendPolicy;
@@ -50,7 +51,11 @@ impl Tracer {
         let first = [
             (LIMITS, has_limits(rule)),
             (NETWORKS, !rule.networks.is_empty()),
-            (JWT, rule.jwt.is_some()),
+            (JWT, rule.credentials().is_some_and(|it| it.jwt.is_some())),
+            (
+                API_KEYS,
+                rule.credentials().is_some_and(|it| it.api_keys.is_some()),
+            ),
             (AUTHORIZATION, !rule.authorization.is_empty()),
             (RATE_LIMIT, rule.rate_limits.is_some()),
             (EXTERNAL_AUTH, has_external_auth),
@@ -157,6 +162,40 @@ impl Tracer {
             detail: detail.to_owned(),
         };
         self.emit(severity, message);
+    }
+
+    /// What API keys (of the policy `kind/namespace/name`) say about a request: its client, or `None` without a key.
+    /// Never contains the key.
+    #[cold]
+    pub(crate) fn api_key(&self, policy: &str, result: Result<Option<&str>, KeyRefusal>) {
+        let (severity, detail) = match result {
+            Ok(Some(client)) => (Severity::Success, format!("by the key of `{client}`")),
+            Ok(None) => (Severity::Info, "without a key".to_owned()),
+            Err(refusal) => (Severity::Error, refusal.reason().to_owned()),
+        };
+        self.take_unreported(API_KEYS);
+        let message = Message::AuthorizationResult {
+            by: format!("{API_KEYS} {policy}"),
+            allowed: result.is_ok(),
+            detail,
+        };
+        self.emit(severity, message);
+    }
+
+    /// The request lacks credentials that a policy (`kind/namespace/name`) needs.
+    #[cold]
+    pub(crate) fn no_credentials(&self, policy: &str, requires_all: bool) {
+        let detail = if requires_all {
+            "no_credentials: a credential of each kind is needed"
+        } else {
+            "no_credentials"
+        };
+        let message = Message::AuthorizationResult {
+            by: policy.to_owned(),
+            allowed: false,
+            detail: detail.to_owned(),
+        };
+        self.emit(Severity::Error, message);
     }
 
     /// The result of an authorization policy (`kind/namespace/name`), and the decisive rule.
@@ -461,6 +500,7 @@ type BackendPolicyTest = fn(&BackendPolicy) -> bool;
 const LIMITS: &str = "limits";
 const NETWORKS: &str = "networks";
 const JWT: &str = "jwt";
+const API_KEYS: &str = "apiKeys";
 const AUTHORIZATION: &str = "authorization";
 const EXTERNAL_AUTH: &str = "externalAuth";
 const RATE_LIMIT: &str = "rateLimit";

@@ -124,6 +124,8 @@ fn from(address: &str) -> Vec<String> {
 
 const SHOP: (&str, &str) = ("shop.example.com", "/");
 const LIMIT: &str = "## Limit each client";
+const PARTNERS: (&str, &str) = ("partners.example.com", "/");
+const KEYS: &str = "## A key for each partner";
 const OFFICE: &str = "### Keep a path to the office network";
 const OVERRIDES: &str = "## Rules that routes cannot remove";
 const SIGN_IN: &str = "### Settle sign-in at the Gateway";
@@ -154,6 +156,36 @@ fn until_refused(client: &mut Client, method: &str, burst: f64) -> (f64, f64, Me
 }
 
 on_both_drivers! {
+    fn a_key_for_each_partner(driver) {
+        let origin = origin();
+        let gateway = Guide::of(&[KEYS], &origin).start(driver);
+        let mut client = gateway.client();
+        let acme = ["Authorization: Bearer 4f1c0c3f6a4d0a2b".to_owned()];
+        let next = ["X-Api-Key: 77a0e95d1b3c4d86".to_owned()];
+        let globex = ["X-Api-Key: 9b0de2a71c55e8f4".to_owned()];
+        let wrong = ["X-Api-Key: 4f1c0c3f6a4d0a2c".to_owned()];
+        for (method, lines, status) in [
+            ("GET", &acme[..], 200),
+            ("POST", &next, 200),
+            ("GET", &globex, 200),
+            ("POST", &globex, 403),
+            ("GET", &wrong, 401),
+            ("GET", &[], 401),
+        ] {
+            let answer = asks(&mut client, method, PARTNERS, lines);
+            assert_eq!(answer.status(), status, "{method} {lines:?}: {answer}");
+        }
+        let requests = origin.requests();
+        let partners: Vec<&str> = { requests.iter() }
+            .filter_map(|request| request.value("x-partner"))
+            .collect();
+        assert_eq!(partners, ["acme", "acme", "globex"]);
+        // A hundred a second.
+        let passed = (0..300).filter(|_| asks(&mut client, "GET", PARTNERS, &acme).status() == 200);
+        assert!(passed.count() >= 98);
+        assert_eq!(asks(&mut client, "GET", PARTNERS, &globex).status(), 200);
+    }
+
     fn limit_each_client(driver) {
         let origin = origin();
         let guide = Guide::of(&[LIMIT], &origin);

@@ -106,6 +106,7 @@ fn refusing(what: &str, signer: &Signer) -> String {
         "a mistake in a policy" => "networks: {allow: [none]}".to_owned(),
         "`rateLimit`" => "rateLimit: {rules: [{name: all, requests: 0}]}".to_owned(),
         "`jwt`" => policy("Strict", signer, ""),
+        "`apiKeys`" => "apiKeys: {secretRefs: [{name: none}]}".to_owned(),
         "`authorization`" => "authorization: {deny: [{when: 'true'}]}".to_owned(),
         "`respond` with status 410" => "respond: {status: 410, body: gone}".to_owned(),
         other => panic!("{other} is not known to this test"),
@@ -156,7 +157,7 @@ on_every_pair! {
     fn a_refusal_is_the_same_in_every_form_of_a_request(pair) {
         let (app, signer) = (origin(), Signer::p256());
         let rows = refusals();
-        assert_eq!(rows.len(), 6);
+        assert_eq!(rows.len(), 7);
         for row in rows {
             let [what, plain, http_1_0, head, expect, grpc] = row[..] else { panic!("{row:?}") };
             let gateway = pair.gateway_to(&app).policy(&refusing(what, &signer)).start();

@@ -21,6 +21,7 @@
 )]
 
 mod answer;
+mod api_keys;
 mod authorization;
 mod endpoint;
 mod field_path;

@@ -6,6 +6,7 @@ use std::num::NonZeroU64;
 use prost::Message as _;
 
 use super::answer::{error_pages, respond_policy};
+use super::api_keys::api_keys;
 use super::authorization::authorization;
 use super::field_path::{FieldPath, Findings};
 use super::health_check::health_check;
@@ -62,6 +63,7 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
     let ejection = at.optional("ejection", message.ejection, ejection);
     let health_check = at.optional("health_check", message.health_check, health_check);
     let jwt = at.optional("jwt", message.jwt, jwt_policy);
+    let api_keys = at.optional("api_keys", message.api_keys, api_keys);
     let authorization = at.optional("authorization", message.authorization, authorization);
     let networks = at.optional("networks", message.networks, network_policy);
     let rate_limit = at.optional("rate_limit", message.rate_limit, rate_limit);
@@ -90,6 +92,8 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
         ejection: ejection?,
         health_check: health_check?,
         jwt: jwt?,
+        api_keys: api_keys?,
+        require_all: message.require_all,
         authorization: authorization?,
         networks: networks?,
         rate_limit: rate_limit?,
@@ -114,6 +118,7 @@ fn without_substitutes(mut message: proto::Policy) -> proto::Policy {
     if message.invalid {
         return proto::Policy {
             jwt: None,
+            api_keys: None,
             authorization: None,
             networks: None,
             rate_limit: None,
@@ -156,6 +161,7 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
     let is_restricting = message.invalid
         || !message.features.is_empty()
         || message.jwt.is_some()
+        || message.api_keys.is_some()
         || message.authorization.is_some()
         || message.networks.is_some()
         || message.rate_limit.is_some()
@@ -168,7 +174,8 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
     let at = FieldPath::root(&problems);
     let providers = message.jwt.into_iter().flat_map(|jwt| jwt.providers);
     let read = providers.flat_map(|provider| provider.from);
-    let hidden = read.chain(message.hidden);
+    let keys = message.api_keys.into_iter().flat_map(|keys| keys.from);
+    let hidden = read.chain(keys).chain(message.hidden);
     Some(Policy {
         key: PolicyKey::parse(key).ok()?,
         target: target(&at, message.target?)?,
@@ -195,6 +202,7 @@ pub(super) fn restrictions(bytes: &[u8]) -> Restrictions {
     let bounds_limits = message.overrides && message.limits.is_some();
     Restrictions::in_use([
         (Restrictions::JWT, message.jwt.is_some()),
+        (Restrictions::API_KEYS, message.api_keys.is_some()),
         (Restrictions::AUTHORIZATION, message.authorization.is_some()),
         (
             Restrictions::NETWORKS,

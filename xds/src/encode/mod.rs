@@ -5,6 +5,7 @@
 //! which all replicas of a controller agree ([`crate::delta::Version`]).
 
 mod answer;
+mod api_keys;
 mod authorization;
 mod endpoint;
 mod filter;

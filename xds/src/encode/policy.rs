@@ -33,6 +33,8 @@ impl From<&Policy> for proto::Policy {
             ejection: spec.ejection.map(Into::into),
             health_check: spec.health_check.as_ref().map(Into::into),
             jwt,
+            api_keys: spec.api_keys.as_ref().map(Into::into),
+            require_all: spec.require_all,
             authorization,
             client_certificate: spec.client_certificate.as_ref().map(Into::into),
             session_keys: spec.session_keys.as_ref().map(Into::into),

@@ -58,6 +58,8 @@ features! {
     Respond "respond";
     /// Rewrites of paths by a policy. Without them backends would get paths that they do not expect.
     PathRewrite "path-rewrite";
+    /// API keys of clients.
+    ApiKeys "api-keys";
 }
 
 /// How long proxies without [`Feature::ClockSkew`] accept tokens after their expiry.
@@ -171,6 +173,10 @@ impl PolicySpec {
             ejection: _,
             health_check: _,
             jwt,
+            api_keys,
+            // One that is alone restricts nothing, and every kind of credentials that it may be about but tokens
+            // has a feature.
+            require_all: _,
             authorization,
             networks,
             rate_limit,
@@ -200,6 +206,7 @@ impl PolicySpec {
             (Feature::Precedence, is_enforced),
             (Feature::Respond, respond.is_some()),
             (Feature::PathRewrite, path_rewrite.is_some()),
+            (Feature::ApiKeys, api_keys.is_some()),
         ])
         .with(of_jwt)
         .with(of_authorization.unwrap_or_default())

@@ -249,7 +249,10 @@ impl fmt::Display for JwtSource {
 
 /// Where tokens are read from, and the prefixes in headers: a list, since tokens may be read from one
 /// header after different prefixes.
-fn sources<S: Serializer>(sources: &[JwtSource], serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn sources<S: Serializer>(
+    sources: &[JwtSource],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     let texts: Vec<_> = sources.iter().map(ToString::to_string).collect();
     let prefixes = sources.iter().filter_map(|source| match source {
         JwtSource::Header { name, prefix } if !prefix.is_empty() => Some(HeaderPrefix {
@@ -276,13 +279,25 @@ struct HeaderPrefix<'a> {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_kept<S: Serializer>(forward: &JwtForward, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn is_kept<S: Serializer>(
+    forward: &JwtForward,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_bool(*forward == JwtForward::Keep)
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_optional<S: Serializer>(expiry: &JwtExpiry, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_bool(*expiry == JwtExpiry::Optional)
+}
+
+/// The name of a header that is there.
+#[expect(clippy::ref_option, reason = "serde passes references")]
+pub(super) fn optional_header<S: Serializer>(
+    name: &Option<HeaderName>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    name.as_ref().map(HeaderName::as_str).serialize(serializer)
 }
 
 impl JwtExpiry {

@@ -4,6 +4,7 @@
 //! could not apply, so later stages do not check again.
 
 mod answer;
+mod api_keys;
 mod attachment;
 mod authorization;
 mod backend;
@@ -41,6 +42,7 @@ pub use answer::{
     AnswerContent, AnswerStatus, Body, Content, ErrorPage, ErrorSource, InvalidAnswerStatus,
     InvalidStatusRange, PageContent, RespondPolicy, StatusRange,
 };
+pub use api_keys::{ApiKey, ApiKeyPolicy, ApiKeys, KeyDigest};
 pub use attachment::{Attachment, Attachments};
 pub use authorization::{AuthorizationPolicy, AuthorizationRule};
 pub use backend::{

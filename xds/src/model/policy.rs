@@ -9,8 +9,8 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use super::{
-    AuthorizationPolicy, BackendKey, Certificate, ErrorPage, HealthCheck, HealthPath, JwtPolicy,
-    JwtSource, Limits, ListenerKey, NetworkPolicy, ObjectName, PathRewrite, PolicyKey,
+    ApiKeyPolicy, AuthorizationPolicy, BackendKey, Certificate, ErrorPage, HealthCheck, HealthPath,
+    JwtPolicy, JwtSource, Limits, ListenerKey, NetworkPolicy, ObjectName, PathRewrite, PolicyKey,
     RateLimitPolicy, RespondPolicy, ServiceKey, SessionKeys, Target, json, jwt,
 };
 
@@ -120,6 +120,12 @@ pub struct PolicySpec {
     /// Tokens that requests must carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwt: Option<JwtPolicy>,
+    /// API keys that requests must carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_keys: Option<ApiKeyPolicy>,
+    /// Whether a request needs a credential of each kind that the policy has, instead of one of them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub require_all: bool,
     /// Rules on requests and claims.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authorization: Option<AuthorizationPolicy>,
@@ -186,12 +192,25 @@ impl PolicySpec {
         keys.chain(self.page_servers())
     }
 
+    /// Whether it says how clients authenticate themselves. The settings about that belong together: they are
+    /// those of one policy.
+    #[must_use]
+    pub fn has_credentials(&self) -> bool {
+        self.jwt.is_some() || self.api_keys.is_some()
+    }
+
+    /// Where requests carry credentials, according to it.
+    pub fn credential_sources(&self) -> impl Iterator<Item = &JwtSource> {
+        let providers = self.jwt.iter().flat_map(|jwt| &jwt.providers);
+        let tokens = providers.flat_map(|provider| &provider.from);
+        tokens.chain(self.api_keys.iter().flat_map(|keys| &keys.from))
+    }
+
     /// The settings that refuse every request, in the place of these: nothing but where tokens are, for
     /// logs. They are small, since they may be needed for each of thousands of targets.
     #[must_use]
     pub fn refusing_all(&self) -> Self {
-        let providers = self.jwt.iter().flat_map(|jwt| &jwt.providers);
-        let read = providers.flat_map(|provider| &provider.from);
+        let read = self.credential_sources();
         Self {
             is_invalid: true,
             precedence: self.precedence,

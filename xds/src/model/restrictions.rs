@@ -4,7 +4,7 @@ use super::PolicySpec;
 
 /// Ways in which a policy refuses requests that would be allowed without it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Restrictions(u8);
+pub struct Restrictions(u16);
 
 impl Restrictions {
     /// By tokens.
@@ -23,6 +23,9 @@ impl Restrictions {
     pub const RESPOND: Self = Self(1 << 6);
     /// None, but backends would get paths that they do not expect without it.
     pub const PATH_REWRITE: Self = Self(1 << 7);
+
+    /// By API keys.
+    pub const API_KEYS: Self = Self(1 << 8);
 
     /// Those of the rows that apply.
     #[must_use]
@@ -56,6 +59,7 @@ impl PolicySpec {
     pub fn restrictions(&self) -> Restrictions {
         Restrictions::in_use([
             (Restrictions::JWT, self.jwt.is_some()),
+            (Restrictions::API_KEYS, self.api_keys.is_some()),
             (Restrictions::AUTHORIZATION, self.authorization.is_some()),
             (
                 Restrictions::NETWORKS,

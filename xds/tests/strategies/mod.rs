@@ -3,6 +3,7 @@
 //! state would not fit on the stack of a test's thread.
 
 mod answer;
+mod api_keys;
 mod authorization;
 mod endpoint;
 mod filter;

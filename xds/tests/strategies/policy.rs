@@ -6,13 +6,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
-    AccessLog, AccessLogFilter, AuthorizationPolicy, Ejection, EscapedSlash, HealthPath, JwtPolicy,
-    Limits, LogFormat, NetworkList, NetworkPolicy, PathOptions, PathRewrite, Policy, PolicyKey,
-    PolicySpec, PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode, RateLimitPolicy,
-    RespondPolicy, RetryBudget, RetryConstraint, RetryRate, Timeout, Trust,
+    AccessLog, AccessLogFilter, ApiKeyPolicy, AuthorizationPolicy, Ejection, EscapedSlash,
+    HealthPath, JwtPolicy, Limits, LogFormat, NetworkList, NetworkPolicy, PathOptions, PathRewrite,
+    Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode,
+    RateLimitPolicy, RespondPolicy, RetryBudget, RetryConstraint, RetryRate, Timeout, Trust,
 };
 
 use super::answer::{error_page, respond};
+use super::api_keys::api_keys;
 use super::authorization::authorization;
 use super::health_check::health_check;
 use super::jwt::{jwt_policy, source};
@@ -68,9 +69,9 @@ prop_compose! {
         ),
         retry_constraint in option::of(retry_constraint()),
         (ejection, health_check) in (option::of(ejection()), option::of(health_check()).boxed()),
-        ((jwt, authorization, networks, rate_limit, respond, path_rewrite), is_invalid) in restrictions(),
-        ((closes_connections, overrides), error_pages) in
-            (any::<(bool, bool)>(), option::of(vec(error_page(), 1..3)).boxed()),
+        ((jwt, api_keys, authorization, networks, rate_limit, respond, path_rewrite), is_invalid) in restrictions(),
+        ((closes_connections, overrides, require_all), error_pages) in
+            (any::<(bool, bool, bool)>(), option::of(vec(error_page(), 1..3)).boxed()),
         hidden in vec(source(), 0..3),
         (client_certificate, session_keys) in (option::of(certificate()), option::of(session_keys())),
     ) -> PolicySpec {
@@ -86,6 +87,8 @@ prop_compose! {
             ejection,
             health_check,
             jwt,
+            api_keys,
+            require_all,
             authorization,
             networks,
             rate_limit,
@@ -104,6 +107,7 @@ prop_compose! {
 
 type Restrictions = (
     Option<JwtPolicy>,
+    Option<ApiKeyPolicy>,
     Option<AuthorizationPolicy>,
     Option<NetworkPolicy>,
     Option<RateLimitPolicy>,
@@ -116,6 +120,7 @@ type Restrictions = (
 fn restrictions() -> impl Strategy<Value = (Restrictions, bool)> {
     let all = (
         option::of(jwt_policy()).boxed(),
+        option::of(api_keys()).boxed(),
         option::of(authorization()).boxed(),
         option::of(network_policy()).boxed(),
         option::of(rate_limit()).boxed(),
@@ -124,7 +129,7 @@ fn restrictions() -> impl Strategy<Value = (Restrictions, bool)> {
     );
     prop_oneof![
         all.prop_map(|all| (all, false)),
-        Just(((None, None, None, None, None, None), true)),
+        Just(((None, None, None, None, None, None, None), true)),
     ]
 }
 

@@ -75,8 +75,9 @@ fn at_rule(dump: &Dump, route: &Route) -> Vec<Setting> {
         let policies = dump.policies.iter();
         policies.filter(move |policy| policy.target == *step)
     });
-    let policies: Vec<(&Policy, BTreeMap<String, Value>)> =
+    let mut policies: Vec<(&Policy, BTreeMap<String, Value>)> =
         policies.map(|policy| (policy, fields(policy))).collect();
+    keep_credentials_of_one(&mut policies);
     let names = policies.iter().flat_map(|(_, fields)| fields.keys());
     let names: BTreeSet<&String> = names.filter(|name| applies(route, name)).collect();
     let settings = names.into_iter().flat_map(|name| {
@@ -146,6 +147,27 @@ fn fields(policy: &Policy) -> BTreeMap<String, Value> {
     let others = fields.into_iter();
     let others = others.filter(|(name, _)| !no_settings.contains(&name.as_str()));
     others.chain(limits).collect()
+}
+
+/// The fields that say how clients authenticate themselves, which belong together.
+const CREDENTIALS: [&str; 3] = ["jwt", "apiKeys", "requireAll"];
+
+/// Removes credentials of all policies, the widest first, but the one whose credentials are in effect.
+fn keep_credentials_of_one(policies: &mut [(&Policy, BTreeMap<String, Value>)]) {
+    let has_some =
+        |fields: &BTreeMap<String, Value>| CREDENTIALS.iter().any(|it| fields.contains_key(*it));
+    let with_some: Vec<usize> = { policies.iter().enumerate() }
+        .filter(|(_, (_, fields))| has_some(fields))
+        .map(|(at, _)| at)
+        .collect();
+    let overrides = |at: &usize| policies[*at].0.precedence() == Some("Overrides");
+    let enforced = with_some.iter().copied().find(overrides);
+    let in_effect = enforced.or(with_some.last().copied());
+    for (at, (_, fields)) in policies.iter_mut().enumerate() {
+        if Some(at) != in_effect {
+            fields.retain(|name, _| !CREDENTIALS.contains(&name.as_str()));
+        }
+    }
 }
 
 /// Whether a field has an effect on rules of this kind.
@@ -279,6 +301,28 @@ mod tests {
             )
         });
         shown.collect()
+    }
+
+    #[test]
+    fn credentials_are_those_of_one_policy() {
+        let mut dump = dump();
+        let with = |policy: &mut Policy, field: &str| {
+            policy.spec.insert(field.to_owned(), json!({}));
+        };
+        with(&mut dump.policies[1], "apiKeys");
+        with(&mut dump.policies[3], "jwt");
+        let shown = |dump: &Dump| -> Vec<String> {
+            let settings = settings(dump, "HTTPRoute/app/shop/first").into_iter();
+            let settings = settings.filter(|it| CREDENTIALS.contains(&it.field.as_str()));
+            settings
+                .map(|it| format!("{} {} {}", it.field, it.effect, it.policy))
+                .collect()
+        };
+        let nearest = "jwt default TrafficPolicy/app/shop";
+        assert_eq!(shown(&dump), [nearest, nearest], "at both listeners");
+        with(&mut dump.policies[0], "apiKeys");
+        let enforced = "apiKeys overrides TrafficPolicy/infra/base";
+        assert_eq!(shown(&dump), [enforced, enforced]);
     }
 
     #[test]

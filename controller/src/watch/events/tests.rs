@@ -14,6 +14,8 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::task::yield_now;
 
+use translate::ObjectKind;
+
 use super::super::heard::Heard;
 use super::*;
 

@@ -1,16 +1,14 @@
-//! What the watches of policies and of ConfigMaps tell each other: the lists that policies refer to.
+//! What the watches of policies, of ConfigMaps and of Secrets tell each other: the entries that policies refer to.
 //!
-//! A policy that needs a list which was dropped waits until the list was read, and keeps no other policy
-//! waiting. The watch of ConfigMaps reads it, so that it alone reports them, each version once and in order.
-
-use std::collections::BTreeSet;
+//! A policy that needs an entry which was dropped waits until the object was read, and keeps no other policy
+//! waiting. The watch of its kind reads it, so that it alone reports them, each version once and in order.
 
 use kube::core::ApiResource;
 use translate::ObjectKind;
 use xds::model::ObjectName;
 
 use super::{ChangeKind, Content, Follower, Raw, ReceiverClosed};
-use crate::watch::entries::{ENTRIES, references};
+use crate::watch::entries::{ENTRIES, EntryKind, PolicyReferences, references};
 use crate::watch::requests::Reread;
 
 impl Follower {
@@ -18,11 +16,12 @@ impl Follower {
         self.kind == ObjectKind::TrafficPolicy
     }
 
-    pub(super) fn is_of_config_maps(&self) -> bool {
-        self.kind == ObjectKind::ConfigMap
+    /// The kind of its objects, if they have entries that policies refer to.
+    pub(super) fn entry_kind(&self) -> Option<EntryKind> {
+        EntryKind::of(self.kind)
     }
 
-    /// Records what a policy refers to, and holds it if a list has to be read before. Returns its content to be
+    /// Records what a policy refers to, and holds it if an object has to be read before. Returns its content to be
     /// sent now.
     pub(super) async fn hold(
         &mut self,
@@ -42,10 +41,10 @@ impl Follower {
         };
         let references = references(object);
         let needed = ENTRIES.set(name, references.clone());
-        // ConfigMaps are listed once policies are.
+        // What has entries is listed once policies are.
         if self.readiness.is_settled(self.kind) {
-            for map in &needed {
-                self.reads.requests.ask(map);
+            for holder in &needed {
+                self.reads.requests.ask(holder);
             }
         }
         if !self.awaits(&references) {
@@ -69,12 +68,12 @@ impl Follower {
         Ok(())
     }
 
-    fn awaits(&self, references: &BTreeSet<(ObjectName, String)>) -> bool {
-        let mut maps = references.iter();
-        maps.any(|(map, _)| self.reads.requests.awaits(map))
+    fn awaits(&self, references: &PolicyReferences) -> bool {
+        let mut holders = references.iter();
+        holders.any(|(holder, _)| self.reads.requests.awaits(holder))
     }
 
-    /// Reports a ConfigMap that was read for a policy.
+    /// Reports an object that was read for a policy.
     pub(super) async fn take_reread(
         &mut self,
         reread: Reread,
@@ -91,19 +90,20 @@ impl Follower {
 
     /// Takes note of an event of the watch. Returns whether it is older than what was read and reported.
     pub(super) fn is_outdated(&mut self, raw: &Raw) -> bool {
-        if !self.is_of_config_maps() {
+        let Some(kind) = self.entry_kind() else {
             return false;
-        }
+        };
         let name = raw.name();
         let read = self.progress.reread.get(&name).copied();
         if read.is_some_and(|read| version(raw).is_some_and(|version| version < read)) {
             return true;
         }
         self.progress.reread.remove(&name);
-        self.reads.outdate(&name);
+        let holder = (kind, name);
+        self.reads.outdate(&holder);
         if raw.lacks_entries() {
             // It was parsed just before a policy needed them.
-            self.reads.requests.ask(&name);
+            self.reads.requests.ask(&holder);
         }
         false
     }

@@ -1,4 +1,4 @@
-//! Authorization rules on claims of tokens that nothing reads.
+//! Authorization rules on claims of credentials that nothing reads.
 
 use xds::fast_hash::FastHashSet;
 
@@ -17,7 +17,7 @@ pub(super) fn examine(view: &View<'_>, found: &mut Vec<Diagnosis>) {
         let Some(authorization) = &policy.spec.authorization else {
             continue;
         };
-        if policy.spec.jwt.is_some() {
+        if policy.spec.has_credentials() {
             continue;
         }
         let mut targets = policy.spec.target_refs.iter();
@@ -32,8 +32,9 @@ pub(super) fn examine(view: &View<'_>, found: &mut Vec<Diagnosis>) {
             for (index, _) in rules.iter().enumerate().filter(|(_, it)| reads_claims(it)) {
                 let field = format!("spec.authorization.{list}[{index}].when");
                 let text = format!(
-                    "the rule reads claims, and no TrafficPolicy with `jwt` is for {} {}, what it belongs to or \
-                     what belongs to it: no request has claims. Add `jwt` with the issuer of the tokens",
+                    "the rule reads claims, and no TrafficPolicy with `jwt` or `apiKeys` is for {} {}, what it belongs \
+                     to or what belongs to it: no request has claims. Add `jwt` with the issuer of the tokens, or \
+                     `apiKeys`",
                     target.kind, target.name
                 );
                 let field = (field, Reason::NoCredentials);
@@ -57,7 +58,7 @@ struct Tokens {
 
 impl Tokens {
     fn new<'p>(view: &View<'_>, policies: impl Iterator<Item = &'p TrafficPolicy>) -> Self {
-        let with_tokens = policies.filter(|it| it.spec.jwt.is_some());
+        let with_tokens = policies.filter(|it| it.spec.has_credentials());
         let targets = with_tokens.flat_map(|policy| {
             let namespace = &policy.metadata.name.namespace;
             let targets = policy.spec.target_refs.iter();

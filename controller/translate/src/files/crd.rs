@@ -136,6 +136,7 @@ mod tests {
             admit(&[Source::new(name, text)]).findings
         };
         let files = [
+            "api_keys.yaml",
             "backend.yaml",
             "error_pages.yaml",
             "health_check.yaml",

@@ -21,6 +21,11 @@ pub(crate) struct Field {
 }
 
 impl Field {
+    /// Whether it is one of those that say how clients authenticate themselves.
+    pub(crate) fn is_of_credentials(&self) -> bool {
+        [JWT, API_KEYS, REQUIRE_ALL].contains(&self.name)
+    }
+
     /// Its path in this policy. Trust is one field with two names.
     pub(crate) fn path(&self, spec: &PolicySpec) -> String {
         let name = match &spec.trust {
@@ -96,11 +101,12 @@ impl FieldScope {
 }
 
 /// The fields whose loss would allow requests, or let them through to backends.
-pub(crate) const RESTRICTIONS: [&str; 5] = [JWT, AUTHORIZATION, NETWORKS, RATE_LIMIT, RESPOND];
+pub(crate) const RESTRICTIONS: [&str; 6] =
+    [JWT, API_KEYS, AUTHORIZATION, NETWORKS, RATE_LIMIT, RESPOND];
 
 /// The fields that stay if others of their policy are invalid: restrictions, and what backends rely on.
 pub(crate) fn stays_alone(field: &Field) -> bool {
-    RESTRICTIONS.contains(&field.name) || field.name == PATH_REWRITE
+    RESTRICTIONS.contains(&field.name) || [REQUIRE_ALL, PATH_REWRITE].contains(&field.name)
 }
 
 /// Whether none of the settings is left.
@@ -109,6 +115,10 @@ pub(crate) fn is_without_effect(spec: &PolicySpec) -> bool {
 }
 
 const JWT: &str = "jwt";
+const API_KEYS: &str = "apiKeys";
+const REQUIRE_ALL: &str = "requireAll";
+/// The fields that say how clients authenticate themselves belong together, and come from one policy.
+pub(crate) const CREDENTIALS: &str = "credentials";
 const AUTHORIZATION: &str = "authorization";
 const NETWORKS: &str = "networks";
 const RATE_LIMIT: &str = "rateLimit";
@@ -139,7 +149,17 @@ macro_rules! fields {
         $kind:ident, $scope:ident, $default:literal, $least:literal..=$most:literal;)*) => {
         pub(crate) const FIELDS: &[Field] = &[
             field!("accessLog", Request, access_log),
-            field!(JWT, Request, jwt),
+            field!(JWT, Request, jwt, |own, other| own.jwt.is_some() && other.has_credentials()),
+            field!(API_KEYS, Request, api_keys, |own, other| {
+                own.api_keys.is_some() && other.has_credentials()
+            }),
+            Field {
+                name: REQUIRE_ALL,
+                reach: FieldScope::Request,
+                is_set: |spec| spec.require_all,
+                clear: |spec| spec.require_all = false,
+                yields: |own, other| own.require_all && other.has_credentials(),
+            },
             // In addition to those of a wider target.
             field!(AUTHORIZATION, Request, authorization, |_, _| false),
             field!(NETWORKS, Client, networks, |_, _| false),

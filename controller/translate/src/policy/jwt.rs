@@ -245,7 +245,7 @@ fn bounded(
     ))
 }
 
-fn sources(spec: &JwtFromSpec) -> Result<Vec<JwtSource>, Problem> {
+pub(crate) fn sources(spec: &JwtFromSpec) -> Result<Vec<JwtSource>, Problem> {
     let header = spec.header.as_ref().map(header).transpose()?;
     let query = spec.query.clone().map(JwtSource::Query);
     let cookie = spec.cookie.clone().map(JwtSource::Cookie);

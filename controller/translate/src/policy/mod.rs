@@ -8,6 +8,7 @@ pub(crate) mod answer;
     reason = "most fields are documented by the references of Kubernetes and Gateway API"
 )]
 pub mod api;
+pub(crate) mod api_keys;
 pub(crate) mod authorization;
 pub(crate) mod backend_tls;
 pub(crate) mod backend_tls_status;
@@ -36,6 +37,7 @@ pub(crate) mod path_rewrite;
 pub(crate) mod precedence;
 pub(crate) mod rate_limit;
 pub(crate) mod retry_constraint;
+pub(crate) mod secrets;
 pub(crate) mod settings;
 pub(crate) mod status;
 pub(crate) mod target;

@@ -8,7 +8,9 @@ use xds::model::{
 };
 
 use super::api::Restrictions;
-use super::fields::{FIELDS, Field, FieldScope, RESTRICTIONS, is_without_effect, stays_alone};
+use super::fields::{
+    CREDENTIALS, FIELDS, Field, FieldScope, RESTRICTIONS, is_without_effect, stays_alone,
+};
 use crate::objects::kinds::ObjectKind;
 use crate::route::name::RouteKind;
 use crate::status::problem;
@@ -226,6 +228,7 @@ fn has_restrictions(specs: &[&PolicySpec], wanted: Restrictions, closes_connecti
         any(|spec| spec.networks.is_some() || spec.is_invalid && spec.closes_connections);
     let lacking = wanted.beyond(Restrictions {
         jwt: is_closed || any(|spec| spec.jwt.is_some()),
+        api_keys: is_closed || any(|spec| spec.api_keys.is_some()),
         authorization: is_closed || any(|spec| spec.authorization.is_some()),
         networks,
         rate_limit: is_closed || any(|spec| spec.rate_limit.is_some()),
@@ -246,10 +249,16 @@ fn leave<'a>(
     let mut left = Arc::clone(spec);
     let mut lost = Vec::new();
     for field in FIELDS.iter().filter(|field| (field.is_set)(spec)) {
-        // What overrides others and what does not are apart.
-        let owner = *owners.entry((field.name, spec.precedence)).or_insert(name);
+        // What overrides others and what does not are apart. Credentials are one policy's: with those of another,
+        // who has the weaker ones would be admitted.
+        let unit = if field.is_of_credentials() {
+            CREDENTIALS
+        } else {
+            field.name
+        };
+        let owner = *owners.entry((unit, spec.precedence)).or_insert(name);
         if owner != name {
-            lost.push(conflicted(&field.path(spec), owner));
+            lost.push(conflicted(field, &field.path(spec), owner));
             (field.clear)(Arc::make_mut(&mut left));
         }
     }
@@ -271,11 +280,18 @@ fn keep_restrictions(spec: &mut PolicySpec) {
     }
 }
 
-fn conflicted(field: &str, owner: &ObjectName) -> Problem {
-    let message = format!(
-        "the older TrafficPolicy {owner} sets this for the same target: remove it from one of them"
-    );
-    Problem::new(Reason::Conflicted, field, message)
+fn conflicted(field: &Field, path: &str, owner: &ObjectName) -> Problem {
+    let message = if field.is_of_credentials() {
+        format!(
+            "the older TrafficPolicy {owner} says for the same target how clients authenticate themselves: say it \
+             in one of them"
+        )
+    } else {
+        format!(
+            "the older TrafficPolicy {owner} sets this for the same target: remove it from one of them"
+        )
+    };
+    Problem::new(Reason::Conflicted, path, message)
 }
 
 /// Why a field has no effect at a target, and what to do instead.

@@ -19,7 +19,9 @@ use super::limits::{limits, reduce, time};
 use super::networks::ReadLists;
 use super::path_rewrite::{self, ANSWERED_UNTIL_THEN};
 use super::precedence::REFUSED_UNTIL_THEN;
-use super::{answer, api, authorization, error_pages, health_check, jwt, networks, rate_limit};
+use super::{
+    answer, api, api_keys, authorization, error_pages, health_check, jwt, networks, rate_limit,
+};
 use crate::backend::referrer::{Referrer, TrafficKind};
 use crate::objects::reader::Reader;
 use crate::status::problem;
@@ -159,6 +161,13 @@ fn restrict(
         findings.unresolved("spec.jwt", jwt.refs);
         lowered.jwt = Some(jwt.policy);
     }
+    if let Some(keys) = &spec.api_keys {
+        let keys = api_keys::lower(reader, from, keys, lowered.jwt.as_ref());
+        findings.refuse("spec.apiKeys", keys.problems);
+        findings.unresolved("spec.apiKeys", keys.refs);
+        lowered.api_keys = Some(keys.policy);
+    }
+    lowered.require_all = spec.require_all == Some(true);
     if let Some(authorization) = &spec.authorization {
         let (policy, problems) = authorization::lower(authorization);
         findings.refuse("spec.authorization", problems);

@@ -215,6 +215,7 @@ fn has_refs(spec: &TrafficPolicySpec) -> bool {
     let has_lists = |spec: &NetworksSpec| spec.lists().next().is_some();
     let has_entries = |spec: &RespondSpec| spec.entries().next().is_some();
     spec.jwt.is_some()
+        || spec.api_keys.is_some()
         || spec.networks.as_ref().is_some_and(has_lists)
         || spec.respond.as_ref().is_some_and(has_entries)
         || { spec.error_pages.iter().flatten() }.any(ErrorPageSpec::refers_to_others)

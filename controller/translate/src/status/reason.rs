@@ -47,6 +47,8 @@ pub enum Reason {
     InvalidListRef,
     InvalidParameters,
     InvalidRouteKinds,
+    /// Not in Gateway API: a Secret that a policy refers to, or an entry of it, cannot be used.
+    InvalidSecretRef,
     /// Not in Gateway API: proxies could never fetch keys of a policy.
     KeysNotFetched,
     /// Not in Gateway API: proxies cannot fetch keys of a policy again.

@@ -43,10 +43,10 @@ impl Node {
     fn simplified(self) -> Option<Self> {
         let Some(children) = self.children else {
             let (field, value) = self.label.split_once(": ").unwrap_or(("", &self.label));
-            // Few policies are invalid.
-            let of_invalid = ["is_invalid", "closes_connections"].contains(&field);
-            let is_valid = of_invalid && value == "false";
-            let nothing = is_valid || ["None", "[]", "Default", "Defaults", "{}"].contains(&value);
+            // Few policies are invalid, or require several credentials.
+            let rare = ["is_invalid", "closes_connections", "require_all"].contains(&field);
+            let nothing = rare && value == "false"
+                || ["None", "[]", "Default", "Defaults", "{}"].contains(&value);
             return (field.is_empty() || !nothing).then_some(Self {
                 children: None,
                 ..self

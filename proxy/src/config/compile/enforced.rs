@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use xds::model::{self, AccessLog, Policy, PolicySpec, Precedence, Timeout};
 
-use super::policy::{JwtInForce, Layer};
+use super::policy::Layer;
 use crate::limits::Limits;
 use crate::policy::effective_fields::PolicyView;
 
@@ -18,7 +18,8 @@ pub(super) struct Enforced<'a> {
     /// Limits that nearer ones stay within.
     bounds: Vec<&'a model::Limits>,
     pub(super) access_log: Option<&'a AccessLog>,
-    pub(super) jwt: Option<JwtInForce<'a>>,
+    /// How clients authenticate themselves.
+    pub(super) credentials: Option<&'a Policy>,
     /// Each has to allow a request, the widest first.
     pub(super) authorization: Vec<(&'a Policy, PolicyView)>,
     /// Each has to accept a client.
@@ -42,9 +43,10 @@ impl<'a> Enforced<'a> {
         self.bounds.extend(nearer.bounds());
         let access_log = nearer.of(Precedence::Overrides, |spec| spec.access_log.as_ref());
         self.access_log = self.access_log.or(access_log);
-        self.jwt = self.jwt.or(nearer.jwt(Precedence::Overrides));
+        let credentials = policy_with(PolicySpec::has_credentials);
+        self.credentials = self.credentials.or(credentials);
         // Claims of a nearer target would be those of an issuer that its owner brings.
-        let view = match self.jwt {
+        let view = match self.credentials {
             Some(_) => PolicyView::AsSentWithClaims,
             None => PolicyView::AsSent,
         };
@@ -67,7 +69,7 @@ impl<'a> Enforced<'a> {
         let Self {
             bounds,
             access_log,
-            jwt,
+            credentials,
             authorization,
             networks,
             rate_limits,
@@ -87,13 +89,13 @@ impl<'a> Enforced<'a> {
                     .zip(other)
                     .all(|(one, other)| std::ptr::eq(*one, *other))
         };
-        let tokens = |jwt: &Option<JwtInForce<'_>>| jwt.map(|it| std::ptr::from_ref(it.policy));
-        tokens(jwt) == tokens(&other.jwt)
+        let place = |policy: Option<&Policy>| policy.map(std::ptr::from_ref);
+        place(*credentials) == place(other.credentials)
             && same_views(authorization, &other.authorization)
             && same_views(rate_limits, &other.rate_limits)
             && same(networks, &other.networks)
             && same(responds, &other.responds)
-            && error_pages.map(std::ptr::from_ref) == other.error_pages.map(std::ptr::from_ref)
+            && place(*error_pages) == place(other.error_pages)
             && *bounds == other.bounds
             && *access_log == other.access_log
     }

@@ -6,6 +6,7 @@
 //! services with their workloads become clusters.
 
 mod answer;
+mod api_keys;
 mod authorization;
 mod bind;
 mod cluster;
@@ -41,6 +42,7 @@ use xds::fast_hash::FastHashMap;
 use xds::model::{self, BindKey, Change, HostAddress, Hosts, Model, Resource};
 
 use self::answer::Answers;
+use self::api_keys::KeyTables;
 use self::authorization::Authorizations;
 use self::bind::{BindCompiler, CompiledBind};
 use self::cluster::{ClusterCompiler, CompiledCluster};
@@ -94,6 +96,7 @@ pub struct Compiler {
     rules: RuleCounts,
     ids: Ids,
     jwt: Authenticators,
+    keys: KeyTables,
     authorization: Authorizations,
     networks: SharedNetworks,
     rate_limits: RateLimiters,
@@ -200,6 +203,7 @@ impl Compiler {
         self.ids.begin(self.version);
         self.targets.slots.begin();
         self.jwt.begin();
+        self.keys.begin();
         self.authorization.begin();
         self.networks.begin();
         self.rate_limits.begin();
@@ -298,6 +302,7 @@ impl Compiler {
             ids: &mut self.ids,
             users: &mut self.users,
             jwt: &mut self.jwt,
+            keys: &mut self.keys,
             authorization: &mut self.authorization,
             networks: &mut self.networks,
             rate_limits: &mut self.rate_limits,

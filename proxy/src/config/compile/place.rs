@@ -8,6 +8,7 @@ use xds::fast_hash::FastHashMap;
 use xds::model::{self, Attachment, ListenerKey, Model, Route, RouteKey, RouteRule};
 
 use super::answer::Answers;
+use super::api_keys::KeyTables;
 use super::authorization::Authorizations;
 use super::dirty::{Affected, Dirty, DirtyRule};
 use super::ids::{Ids, PlacedKey};
@@ -35,6 +36,7 @@ pub(super) struct RulePlacer<'c> {
     pub(super) ids: &'c mut Ids,
     pub(super) users: &'c mut ClusterUsers,
     pub(super) jwt: &'c mut Authenticators,
+    pub(super) keys: &'c mut KeyTables,
     pub(super) authorization: &'c mut Authorizations,
     pub(super) networks: &'c mut SharedNetworks,
     pub(super) rate_limits: &'c mut RateLimiters,
@@ -159,6 +161,7 @@ impl<'c> RulePlacer<'c> {
             gateway,
             settings: &settings,
             jwt: self.jwt,
+            keys: self.keys,
             authorization: self.authorization,
             networks: self.networks,
             rate_limits: self.rate_limits,

@@ -74,16 +74,6 @@ impl Layer {
         self.policies(precedence).find(|policy| has(&policy.spec))
     }
 
-    /// The JWT policy, if a policy of this target has one with this precedence.
-    pub(super) fn jwt(&self, precedence: Precedence) -> Option<JwtInForce<'_>> {
-        self.policies(precedence).find_map(|policy| {
-            Some(JwtInForce {
-                key: &policy.key,
-                policy: policy.spec.jwt.as_ref()?,
-            })
-        })
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -258,10 +248,20 @@ pub(super) fn parts(key: &str, count: usize) -> &str {
 }
 
 /// A JWT policy, and the policy resource that it comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct JwtInForce<'a> {
     pub(super) key: &'a PolicyKey,
     pub(super) policy: &'a JwtPolicy,
+}
+
+impl<'a> JwtInForce<'a> {
+    /// That of a policy, if it has one.
+    pub(super) fn of(policy: &'a Policy) -> Option<Self> {
+        Some(Self {
+            key: &policy.key,
+            policy: policy.spec.jwt.as_ref()?,
+        })
+    }
 }
 
 /// The settings that apply from the request's head on.
@@ -269,7 +269,8 @@ pub(super) struct JwtInForce<'a> {
 pub(super) struct RequestSettings<'a> {
     pub(super) limits: Limits,
     pub(super) access_log: AccessLog,
-    pub(super) jwt: Option<JwtInForce<'a>>,
+    /// The policy that says how clients authenticate themselves.
+    pub(super) credentials: Option<&'a Policy>,
     /// The policy that says which requests are allowed.
     pub(super) authorization: Option<&'a Policy>,
     /// The policy that says which client addresses are accepted.
@@ -298,7 +299,7 @@ impl<'a> RequestSettings<'a> {
         let Self {
             limits,
             access_log,
-            jwt,
+            credentials,
             authorization,
             networks,
             rate_limit,
@@ -311,8 +312,7 @@ impl<'a> RequestSettings<'a> {
             hides_query,
         } = self;
         let place = |policy: Option<&Policy>| policy.map(std::ptr::from_ref);
-        let tokens = |jwt: &Option<JwtInForce<'_>>| jwt.map(|it| std::ptr::from_ref(it.policy));
-        tokens(jwt) == tokens(&other.jwt)
+        place(*credentials) == place(other.credentials)
             && place(*authorization) == place(other.authorization)
             && place(*networks) == place(other.networks)
             && place(*rate_limit) == place(other.rate_limit)
@@ -331,7 +331,7 @@ impl<'a> RequestSettings<'a> {
         Self {
             limits: Limits::default(),
             access_log: options.access_log.clone(),
-            jwt: None,
+            credentials: None,
             authorization: None,
             networks: None,
             rate_limit: None,
@@ -351,9 +351,11 @@ impl<'a> RequestSettings<'a> {
         if let Some(access_log) = nearer.field(|spec| spec.access_log.as_ref()) {
             self.access_log = access_log.clone();
         }
-        self.jwt = nearer.jwt(Precedence::Defaults).or(self.jwt);
         let policy_with =
             |has: fn(&PolicySpec) -> bool| nearer.policy_with(Precedence::Defaults, has);
+        // As a whole: with credentials of a wider target beside its own, a route would admit who has either.
+        let credentials = policy_with(PolicySpec::has_credentials);
+        self.credentials = credentials.or(self.credentials);
         let authorization = policy_with(|spec| spec.authorization.is_some());
         self.authorization = authorization.or(self.authorization);
         let networks = policy_with(|spec| spec.networks.is_some());
@@ -390,10 +392,10 @@ impl<'a> RequestSettings<'a> {
         self.enforced.error_pages.or(self.error_pages)
     }
 
-    /// The JWT policy: that of the widest overriding policy, whatever the credentials of nearer targets are,
-    /// or else of the nearest target.
-    pub(super) fn jwt_in_force(&self) -> Option<JwtInForce<'a>> {
-        self.enforced.jwt.or(self.jwt)
+    /// The policy with credentials: the widest overriding one, whatever those of nearer targets are, or else that
+    /// of the nearest target.
+    pub(super) fn credentials_in_force(&self) -> Option<&'a Policy> {
+        self.enforced.credentials.or(self.credentials)
     }
 }
 

@@ -9,20 +9,22 @@ use xds::model::{
 };
 
 use super::answer::Answers;
+use super::api_keys::KeyTables;
 use super::authorization::Authorizations;
 use super::ids::{Ids, PlacedKey};
 use super::jwt::Authenticators;
 use super::last::Last;
 use super::networks::SharedNetworks;
-use super::policy::{Layer, Policies, RequestSettings, parts};
+use super::policy::{JwtInForce, Layer, Policies, RequestSettings, parts};
 use super::rate_limit::RateLimiters;
 use super::targets::{ClusterUsers, Targets};
 use crate::config::{
-    BackendExtras, ClusterIndex, Draw, ExternalAuth, L4Rule, Rule, RuleAuthorization, RuleBackend,
-    RuleExtras, RuleJwt, RuleTimeouts, Sessions,
+    BackendExtras, ClusterIndex, Draw, ExternalAuth, L4Rule, Rule, RuleAuthentication,
+    RuleAuthorization, RuleBackend, RuleExtras, RuleTimeouts, Sessions,
 };
 use crate::limits::Limits;
 use crate::names::KeyPrefix;
+use crate::policy::authentication::Authentication;
 use crate::policy::client_networks::ClientNetworks;
 use crate::policy::compiled::{BackendPolicy, RewriteTarget, RulePolicy};
 use crate::policy::effective_fields::PolicyView;
@@ -111,6 +113,7 @@ pub(super) struct RuleCompiler<'c> {
     /// Settings of Gateway, listener, route and rule.
     pub(super) settings: &'c RequestSettings<'c>,
     pub(super) jwt: &'c mut Authenticators,
+    pub(super) keys: &'c mut KeyTables,
     pub(super) authorization: &'c mut Authorizations,
     pub(super) networks: &'c mut SharedNetworks,
     pub(super) rate_limits: &'c mut RateLimiters,
@@ -143,14 +146,9 @@ impl<'c> RuleCompiler<'c> {
         } else {
             ClaimsUse::Headers
         };
-        let jwt = settings.jwt_in_force().map(|jwt| {
-            Box::new(RuleJwt {
-                authenticator: self.jwt.acquire(jwt, claims_use),
-                policy: policy_name(jwt.key),
-            })
-        });
-        let authenticator = jwt.as_deref().map(|jwt| &*jwt.authenticator);
-        let rate_limits = RateLimits::at_rule(rate_limits, authenticator);
+        let authentication = self.authentication(settings, claims_use);
+        let credentials = authentication.as_deref().map(|it| &it.credentials);
+        let rate_limits = RateLimits::at_rule(rate_limits, credentials);
         let limits = settings.bounded_limits();
         Rule {
             name: KeyPrefix::new(route.key.to_shared(), |key| parts(key, 4)),
@@ -158,7 +156,7 @@ impl<'c> RuleCompiler<'c> {
             timeouts: timeouts(rule, settings),
             retry: rule.retry.clone(),
             sessions: sessions(rule),
-            jwt,
+            authentication,
             rate_limits: rate_limits.map(Box::new),
             authorization,
             networks: self.own_networks(settings),
@@ -175,6 +173,25 @@ impl<'c> RuleCompiler<'c> {
                 .share(settings.access_log_in_force().clone()),
             limits: self.last.limits.share(limits),
         }
+    }
+
+    /// How senders of requests are authenticated.
+    fn authentication(
+        &mut self,
+        settings: &RequestSettings<'_>,
+        claims_use: ClaimsUse,
+    ) -> Option<Box<RuleAuthentication>> {
+        let policy = settings.credentials_in_force()?;
+        let jwt = JwtInForce::of(policy).map(|jwt| self.jwt.acquire(jwt, claims_use));
+        Some(Box::new(RuleAuthentication {
+            credentials: Authentication {
+                jwt,
+                api_keys: self.keys.of(policy),
+                requires_all: policy.spec.require_all,
+                claims_use,
+            },
+            policy: policy_name(&policy.key),
+        }))
     }
 
     /// What few rules have.

@@ -66,6 +66,7 @@ impl Scrape<'_> {
         self.connections(&names, out);
         self.upstreams(out);
         self.tokens(out);
+        self.api_keys(out);
         self.authorizations(out);
         self.networks(out);
         self.responds(out);

@@ -11,6 +11,7 @@ use crate::observe::external_auth::AuthResult;
 use crate::observe::picks::{PickResult, ReviewFailure};
 use crate::observe::series::Series;
 use crate::policy::answer::{Decision, PageResult, PageSource};
+use crate::policy::api_keys::KeyRefusal;
 use crate::policy::authorization::Forbidden;
 use crate::policy::client_networks::Outside;
 
@@ -150,6 +151,25 @@ impl Scrape<'_> {
         }
         for (reason, count) in sums {
             result("denied", reason, count);
+        }
+    }
+
+    /// Results of API keys.
+    pub(super) fn api_keys(&self, out: &mut Exposition) {
+        let help = "Requests checked by API keys, by result.";
+        let mut family = out.counter("api_key_results", help);
+        let mut result = |result, reason, count| {
+            let labels = Labels::none().with("result", result);
+            family.number(&labels.with("reason", reason), count);
+        };
+        let known = self.sum(|shard| shard.api_keys.known.value());
+        result("allowed", "known_key", known);
+        // Other credentials decide.
+        let absent = self.sum(|shard| shard.api_keys.absent.value());
+        result("absent", "no_key", absent);
+        for refusal in KeyRefusal::ALL {
+            let count = self.sum(|shard| shard.api_keys.refused.of(*refusal));
+            result("denied", refusal.reason(), count);
         }
     }
 

@@ -43,6 +43,7 @@ fn short(path: &[u8]) -> RequestEntry<'_> {
         request_id: None,
         client_certificate: None,
         jwt_subject: None,
+        user: None,
     }
 }
 
@@ -63,6 +64,7 @@ fn full() -> RequestEntry<'static> {
         request_id: Some(b"r-1"),
         client_certificate: Some("c0ffee"),
         jwt_subject: Some("Zo\u{eb}".as_bytes()),
+        user: Some(b"acme"),
         ..short(b"/a?b=c")
     }
 }
@@ -90,7 +92,7 @@ fn a_text_line_is_logfmt() {
          path=\"/a?b=c\" protocol=HTTP/1.1 status=200 grpc_status=14 \
          bytes_in=18446744073709551615 bytes_out=12 duration_ms=1.234 upstream_ms=61000.000 \
          retries=2 user_agent=curl/8 request_id=r-1 client_certificate=c0ffee \
-         jwt_subject=\"Zo\\xc3\\xab\"\n"
+         jwt_subject=\"Zo\\xc3\\xab\" user=acme\n"
     );
 }
 
@@ -108,6 +110,7 @@ fn a_json_line_is_an_object() {
         ("/duration_ms", 1.234.into()),
         ("/upstream_ms", 61_000.0.into()),
         ("/jwt_subject", "Zo\u{eb}".into()),
+        ("/user", "acme".into()),
     ] {
         assert_eq!(json.pointer(key), Some(&expected), "{key}");
     }

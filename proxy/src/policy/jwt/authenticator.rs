@@ -18,7 +18,6 @@ use super::{Refusal, TokenError};
 use crate::failure::FailureKind;
 use crate::http::grammar::is_equivalent;
 use crate::http::h1::encode::field;
-use crate::http::known::KnownHeader;
 use crate::limits::{JWT_ETERNAL_CACHED, LOG_FIELD_BYTES};
 use crate::policy::authorization::ClaimValues;
 use crate::policy::headers::{HeaderEdits, is_ours};
@@ -90,10 +89,9 @@ pub enum AuthenticatedBy {
     Verified,
 }
 
-/// An authenticated request.
+/// The sender of a request that a policy admits by its token, or without one.
 #[derive(Debug, Clone)]
-pub struct Principal<'a> {
-    policy: &'a Authenticator,
+pub struct Bearer<'a> {
     authenticated_by: AuthenticatedBy,
     /// The token, and where it was found.
     token: Option<(&'a TokenLocation, Rc<Verified>)>,
@@ -169,7 +167,7 @@ impl Authenticator {
         sources: TokenSources<'_>,
         now: i64,
         cache: &mut TokenCache,
-    ) -> Result<Principal<'a>, TokenError> {
+    ) -> Result<Bearer<'a>, TokenError> {
         let Some((location, token)) = self.find(sources)? else {
             return match self.mode {
                 JwtMode::Strict => Err(Refusal::Missing.into()),
@@ -200,6 +198,12 @@ impl Authenticator {
         }
     }
 
+    /// Whether requests need no token.
+    #[must_use]
+    pub fn is_optional(&self) -> bool {
+        self.mode == JwtMode::Optional
+    }
+
     /// Whether a request's target may hold a token, which no log may show.
     #[must_use]
     pub fn reads_target(&self) -> bool {
@@ -223,11 +227,10 @@ impl Authenticator {
         &self,
         authenticated_by: AuthenticatedBy,
         token: Option<(usize, Rc<Verified>)>,
-    ) -> Principal<'_> {
+    ) -> Bearer<'_> {
         let token =
             token.and_then(|(location, verified)| Some((self.locations.get(location)?, verified)));
-        Principal {
-            policy: self,
+        Bearer {
             authenticated_by,
             token,
         }
@@ -347,7 +350,7 @@ impl Provider {
     }
 }
 
-impl Principal<'_> {
+impl Bearer<'_> {
     /// How it was authenticated.
     #[must_use]
     pub fn authenticated_by(&self) -> AuthenticatedBy {
@@ -368,30 +371,14 @@ impl Principal<'_> {
         verified.claims.as_ref()
     }
 
-    /// Whether a field is not forwarded as received: it held the token, or a client claimed
-    /// a value that only a token may provide.
+    /// Whether there is a token.
     #[must_use]
-    pub fn drops(&self, known: KnownHeader, name: &[u8]) -> bool {
-        self.claims_header(name)
-            || self
-                .stripped()
-                .is_some_and(|location| location.is_field(known, name))
+    pub fn has_token(&self) -> bool {
+        self.token.is_some()
     }
 
-    /// Whether a field can only come from a token.
-    #[must_use]
-    pub fn claims_header(&self, name: &[u8]) -> bool {
-        self.policy.claims_header(name)
-    }
-
-    /// Appends the lines of claims, and what remains of a field that held the token. Names that
-    /// `edits` drop are theirs: filters come after authentication.
-    pub fn write_lines(
-        &self,
-        sources: TokenSources<'_>,
-        edits: Option<&HeaderEdits>,
-        lines: &mut Vec<u8>,
-    ) {
+    /// Appends the lines of claims. Names that `edits` drop are theirs: filters come after authentication.
+    pub fn write_claims(&self, edits: Option<&HeaderEdits>, lines: &mut Vec<u8>) {
         let Some((_, verified)) = &self.token else {
             return;
         };
@@ -401,20 +388,10 @@ impl Principal<'_> {
                 field(lines, name, &line.value);
             }
         }
-        if let Some(location) = self.stripped() {
-            location.write_rest(sources, lines);
-        }
-    }
-
-    /// Removes the token from the target, if it was found there and is to be removed.
-    pub fn edit_target(&self, target: &mut Vec<u8>) {
-        if let Some(location) = self.stripped() {
-            location.edit_target(target);
-        }
     }
 
     /// Where the token is removed from.
-    fn stripped(&self) -> Option<&TokenLocation> {
+    pub(in crate::policy) fn stripped(&self) -> Option<&TokenLocation> {
         let (location, verified) = self.token.as_ref()?;
         (verified.forward == JwtForward::Strip).then_some(*location)
     }

@@ -123,9 +123,11 @@ impl Claims {
         carried.then_some(text)
     }
 
-    /// All claims, for authorization rules.
+    /// All claims, for authorization rules, with how the sender was authenticated, which is not for issuers to say.
     pub(super) fn values(&self) -> ClaimValues {
-        ClaimValues::new(&self.0)
+        let mut claims = self.0.clone();
+        claims.insert("auth".to_owned(), Value::from("jwt"));
+        ClaimValues::new(&claims)
     }
 
     /// The claim at a path. Dots separate members of objects, unless a name contains them.

@@ -17,10 +17,11 @@ mod source;
 mod token_location;
 mod verify;
 
-pub use authenticator::{AuthenticatedBy, Authenticator, ClaimsUse, Principal, Verified};
+pub use authenticator::{AuthenticatedBy, Authenticator, Bearer, ClaimsUse, Verified};
 pub use cache::TokenCache;
 pub use keys::{KeySet, KeySetError, Provenance};
 pub use missing::{MissingKey, TokenError};
 pub use refusal::Refusal;
 pub use source::{FetchWaker, KeySource, ProviderKeys, Reply, SourceId};
 pub use token_location::TokenSources;
+pub(in crate::policy) use token_location::{TokenLocation, write_rest};

@@ -11,7 +11,7 @@ use crate::route::query;
 
 /// A place where a token may be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum TokenLocation {
+pub(in crate::policy) enum TokenLocation {
     Header {
         name: HeaderName,
         known: KnownHeader,
@@ -23,7 +23,7 @@ pub(super) enum TokenLocation {
 
 /// The text before a token in a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Prefix {
+pub(in crate::policy) enum Prefix {
     /// A scheme and white space (RFC 9110 section 11.4).
     Scheme(Box<[u8]>),
     /// Literal text, possibly empty.
@@ -42,7 +42,7 @@ pub struct TokenSources<'a> {
 }
 
 impl TokenLocation {
-    pub(super) fn compile(source: &JwtSource) -> Self {
+    pub(in crate::policy) fn compile(source: &JwtSource) -> Self {
         match source {
             JwtSource::Header { name, prefix } => Self::Header {
                 known: KnownHeader::of(name.as_str().as_bytes()),
@@ -55,7 +55,7 @@ impl TokenLocation {
     }
 
     /// `Authorization: Bearer`, the default place.
-    pub(super) fn bearer() -> Self {
+    pub(in crate::policy) fn bearer() -> Self {
         Self::Header {
             name: http::header::AUTHORIZATION,
             known: KnownHeader::Authorization,
@@ -64,7 +64,10 @@ impl TokenLocation {
     }
 
     /// The token in this place. A malformed one is an error, rather than absent.
-    pub(super) fn find<'a>(&self, sources: TokenSources<'a>) -> Result<Option<&'a [u8]>, Refusal> {
+    pub(in crate::policy) fn find<'a>(
+        &self,
+        sources: TokenSources<'a>,
+    ) -> Result<Option<&'a [u8]>, Refusal> {
         match self {
             Self::Header { prefix, .. } => {
                 let values = sources
@@ -91,7 +94,7 @@ impl TokenLocation {
     }
 
     /// Whether a field is dropped or rewritten to remove the token.
-    pub(super) fn is_field(&self, known: KnownHeader, field: &[u8]) -> bool {
+    pub(in crate::policy) fn is_field(&self, known: KnownHeader, field: &[u8]) -> bool {
         match self {
             Self::Header {
                 name, known: own, ..
@@ -101,24 +104,8 @@ impl TokenLocation {
         }
     }
 
-    /// Appends the rest of the fields selected by [`Self::is_field`].
-    pub(super) fn write_rest(&self, sources: TokenSources<'_>, lines: &mut Vec<u8>) {
-        let Self::Cookie(name) = self else {
-            return;
-        };
-        let mut separator: &[u8] = b"Cookie: ";
-        for pair in cookies(sources).filter(|pair| named(pair, name).is_none()) {
-            lines.extend_from_slice(separator);
-            lines.extend_from_slice(pair);
-            separator = b"; ";
-        }
-        if separator == b"; " {
-            lines.extend_from_slice(b"\r\n");
-        }
-    }
-
     /// Removes the token from a target in origin form.
-    pub(super) fn edit_target(&self, target: &mut Vec<u8>) {
+    pub(in crate::policy) fn edit_target(&self, target: &mut Vec<u8>) {
         let Self::Query(name) = self else {
             return;
         };
@@ -143,7 +130,7 @@ impl TokenLocation {
     }
 
     /// Whether it is in the request target.
-    pub(super) fn is_in_target(&self) -> bool {
+    pub(in crate::policy) fn is_in_target(&self) -> bool {
         matches!(self, Self::Query(_))
     }
 }
@@ -177,6 +164,33 @@ impl Prefix {
             (Self::Scheme(_), false) => Ok(None),
             (Self::Text(_), false) => Err(Refusal::Malformed),
         }
+    }
+}
+
+/// Appends the cookies that are in none of the places where tokens are removed.
+pub(in crate::policy) fn write_rest<'l, L: Iterator<Item = &'l TokenLocation>>(
+    stripped: impl Fn() -> L,
+    sources: TokenSources<'_>,
+    lines: &mut Vec<u8>,
+) {
+    let names = || {
+        stripped().filter_map(|location| match location {
+            TokenLocation::Cookie(name) => Some(&**name),
+            TokenLocation::Header { .. } | TokenLocation::Query(_) => None,
+        })
+    };
+    if names().next().is_none() {
+        return;
+    }
+    let mut separator: &[u8] = b"Cookie: ";
+    let is_kept = |pair: &&[u8]| names().all(|name| named(pair, name).is_none());
+    for pair in cookies(sources).filter(is_kept) {
+        lines.extend_from_slice(separator);
+        lines.extend_from_slice(pair);
+        separator = b"; ";
+    }
+    if separator == b"; " {
+        lines.extend_from_slice(b"\r\n");
     }
 }
 

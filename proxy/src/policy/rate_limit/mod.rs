@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use xds::model::{RateLimitHeaders, RateLimitPolicy, RateLimitRule, RateLimitStatus};
 
+use crate::policy::authentication::Authentication;
 use crate::policy::authorization::{Attributes, Subject};
 use crate::policy::effective_fields::PolicyView;
-use crate::policy::jwt::Authenticator;
 
 pub use headers::{Balance, seconds};
 pub use pace::Pace;
@@ -93,12 +93,15 @@ struct InForce {
 }
 
 impl InForce {
-    /// A policy, beside these tokens: rules that read headers made of claims wait for them.
-    fn new((limit, view): (Arc<RateLimit>, PolicyView), jwt: Option<&Authenticator>) -> Self {
+    /// A policy, beside these credentials: rules that read headers made of claims wait for them.
+    fn new(
+        (limit, view): (Arc<RateLimit>, PolicyView),
+        credentials: Option<&Authentication>,
+    ) -> Self {
         let (mut head, mut early, mut late) = (0, 0, 0);
         let bits = std::iter::successors(Some(1_u16), |bit| bit.checked_shl(1));
         for (rule, bit) in limit.rules.iter().zip(bits) {
-            match rule.moment(view, jwt) {
+            match rule.moment(view, credentials) {
                 Moment::Head => head |= bit,
                 Moment::Early => early |= bit,
                 Moment::Late => late |= bit,
@@ -166,13 +169,15 @@ impl PartialEq for RateLimits {
 }
 
 impl RateLimits {
-    /// The rate limits of policies at a rule of a route, beside these tokens. `None` if nothing is counted there.
+    /// The rate limits of policies at a rule of a route, beside these credentials. `None` if nothing is counted there.
     #[must_use]
     pub fn at_rule(
         limits: impl IntoIterator<Item = (Arc<RateLimit>, PolicyView)>,
-        jwt: Option<&Authenticator>,
+        credentials: Option<&Authentication>,
     ) -> Option<Self> {
-        let all = limits.into_iter().map(|limit| InForce::new(limit, jwt));
+        let all = limits
+            .into_iter()
+            .map(|limit| InForce::new(limit, credentials));
         let here = all.filter(|it| it.counts_at(Moment::Early) || it.counts_at(Moment::Late));
         Self::of(here.collect())
     }

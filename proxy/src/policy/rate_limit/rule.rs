@@ -10,9 +10,9 @@ use super::Moment;
 use super::key::{KeyPart, hash};
 use super::state::{Reading, RuleCounter};
 use super::table::KeyHash;
+use crate::policy::authentication::Authentication;
 use crate::policy::authorization::{Attributes, ConditionNetworks, Subject, holds};
 use crate::policy::effective_fields::PolicyView;
-use crate::policy::jwt::Authenticator;
 
 /// A rule of a policy at a target.
 #[derive(Debug)]
@@ -71,12 +71,12 @@ impl RateRule {
             || self.key.iter().any(|part| part.header().is_some())
     }
 
-    /// When it counts, in a policy that sees this of a request, beside these tokens.
-    pub(super) fn moment(&self, view: PolicyView, jwt: Option<&Authenticator>) -> Moment {
+    /// When it counts, in a policy that sees this of a request, beside these credentials.
+    pub(super) fn moment(&self, view: PolicyView, credentials: Option<&Authentication>) -> Moment {
         let is_overriding = view != PolicyView::Effective;
         // Headers that are made of claims are none that the client has sent.
-        let jwt = jwt.filter(|_| !is_overriding);
-        if self.waits_for(jwt) {
+        let credentials = credentials.filter(|_| !is_overriding);
+        if self.waits_for(credentials) {
             Moment::Late
         } else if is_overriding && self.is_by_address() {
             Moment::Head
@@ -92,15 +92,15 @@ impl RateRule {
             && self.key.iter().all(KeyPart::is_client_address)
     }
 
-    /// Whether it can be evaluated only after authentication by these tokens.
-    fn waits_for(&self, jwt: Option<&Authenticator>) -> bool {
+    /// Whether it can be evaluated only after authentication by these credentials.
+    fn waits_for(&self, credentials: Option<&Authentication>) -> bool {
         let reads_any = self.when.as_ref().is_some_and(Expression::reads_headers);
-        let reads = |jwt: &Authenticator| {
+        let reads = |it: &Authentication| {
             let mut headers = self.key.iter().filter_map(KeyPart::header);
-            reads_any && jwt.writes_headers()
-                || headers.any(|name| jwt.claims_header(name.as_bytes()))
+            reads_any && it.writes_headers()
+                || headers.any(|name| it.claims_header(name.as_bytes()))
         };
-        self.reads_claims() || jwt.is_some_and(reads)
+        self.reads_claims() || credentials.is_some_and(reads)
     }
 
     /// Whether it counts a request.

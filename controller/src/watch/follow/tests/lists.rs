@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use translate::{Object, ObjectKind};
 
 use super::*;
-use crate::watch::entries::PARSES_CONFIG_MAPS;
+use crate::watch::entries::{EntryKind, PARSES};
 use crate::watch::requests::Requests;
 
 /// The watches of policies and of ConfigMaps, of an API server that gives these responses one after another.
@@ -91,7 +91,11 @@ impl Watches {
 
     /// Reads until a ConfigMap is reported.
     async fn read(&mut self) {
-        let reread = self.maps.reads.next(&self.maps.client).await;
+        let reread = self
+            .maps
+            .reads
+            .next(&self.maps.client, EntryKind::ConfigMap)
+            .await;
         let taken = self.maps.take_reread(reread, &self.resource).await;
         taken.expect("it is received");
     }
@@ -122,7 +126,9 @@ impl Drop for Watches {
 }
 
 fn parse(text: &str) -> Raw {
-    PARSES_CONFIG_MAPS.sync_scope(true, || serde_json::from_str(text).expect("an object"))
+    PARSES.sync_scope(EntryKind::ConfigMap, || {
+        serde_json::from_str(text).expect("an object")
+    })
 }
 
 fn list_of(map: &str) -> (u16, String) {
@@ -159,7 +165,7 @@ async fn a_failed_read_is_repeated_while_the_policy_takes_effect() {
     let (reads, policies) = (&mut watches.maps.reads, &watches.policies.reads.requests);
     tokio::select! {
         biased;
-        _ = reads.next(&watches.maps.client) => panic!("it fails"),
+        _ = reads.next(&watches.maps.client, EntryKind::ConfigMap) => panic!("it fails"),
         () = policies.tried() => {}
     }
     assert_eq!(watches.sent().await, ["p"]);
@@ -210,8 +216,13 @@ async fn an_event_during_a_read_makes_it_be_read_again() {
     drop(before);
     let mut watches = Watches::new("during", vec![list_of(&first), list_of(&second)]);
     watches.apply_policy("p", FROM_LIST).await;
-    let polled =
-        futures_lite::future::poll_once(watches.maps.reads.next(&watches.maps.client)).await;
+    let polled = futures_lite::future::poll_once(
+        watches
+            .maps
+            .reads
+            .next(&watches.maps.client, EntryKind::ConfigMap),
+    )
+    .await;
     assert!(polled.is_none(), "it is being read");
     watches.event(parse(&second)).await;
     watches.read().await;

@@ -1,6 +1,6 @@
 //! Secret, `ConfigMap` and Namespace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -31,26 +31,30 @@ impl Secret {
         text.or_else(|| self.data.get(key).map(|bytes| bytes.0.as_slice()))
     }
 
-    /// Forgets all other entries than [`READ_ENTRIES`], and its labels: the Secrets of a cluster are mostly
-    /// for others.
-    pub(crate) fn keep_read_entries(&mut self) {
-        self.data.retain(|key, _| is_read(key));
-        self.string_data.retain(|key, _| is_read(key));
+    /// All entries, by name.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let names: BTreeSet<&str> = { self.data.keys() }
+            .chain(self.string_data.keys())
+            .map(String::as_str)
+            .collect();
+        names
+            .into_iter()
+            .filter_map(|name| Some((name, self.entry(name)?)))
+    }
+
+    /// Forgets its labels. Which of its entries are read depends on policies too: those of others are dropped
+    /// where objects are read from an API server, and files have few.
+    pub(crate) fn keep_read_parts(&mut self) {
         self.metadata.labels = Labels::default();
     }
 }
 
 /// The entries of Secrets and ConfigMaps that are read, whatever the type of a Secret: certificates with
-/// their keys, and CA certificates.
+/// their keys, and CA certificates. Others are read if a policy refers to them.
 pub const READ_ENTRIES: [&str; 3] = ["tls.crt", "tls.key", AUTHORITIES];
 
-/// The entry with CA certificates. Gateway API specifies it. Of a ConfigMap, others are read if a policy
-/// refers to them.
+/// The entry with CA certificates. Gateway API specifies it.
 pub(crate) const AUTHORITIES: &str = "ca.crt";
-
-fn is_read(key: &str) -> bool {
-    READ_ENTRIES.contains(&key)
-}
 
 /// Bytes that are written in base64. Debug output shows only their number.
 #[derive(Clone, Default, PartialEq, Eq)]

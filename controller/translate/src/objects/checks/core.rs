@@ -127,7 +127,7 @@ impl Admissible for Secret {
     }
 
     fn forget_unread(&mut self) {
-        self.keep_read_entries();
+        self.keep_read_parts();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Policies as they are written.
 
 mod answer;
+mod api_keys;
 mod authorization;
 mod backend_tls;
 mod backend_traffic;
@@ -13,6 +14,7 @@ mod rate_limit;
 mod traffic;
 
 pub use answer::{ConfigEntryRef, ErrorPageSpec, ErrorSourceSpec, PageBodySpec, RespondSpec};
+pub use api_keys::ApiKeysSpec;
 pub use authorization::{AuthorizationRuleSpec, AuthorizationSpec};
 pub use backend_tls::{
     BackendTlsPolicy, BackendTlsPolicySpec, BackendTlsValidation, SubjectAltName,

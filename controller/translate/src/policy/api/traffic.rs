@@ -9,8 +9,8 @@ use xds::model::ObjectName;
 use xds::model::limits::{self, LimitKind};
 
 use super::{
-    AuthorizationSpec, ErrorPageSpec, HealthCheckSpec, JwtFromSpec, JwtSpec, NetworksSpec,
-    PathRewriteSpec, RateLimitSpec, RespondSpec,
+    ApiKeysSpec, AuthorizationSpec, ErrorPageSpec, HealthCheckSpec, JwtFromSpec, JwtSpec,
+    NetworksSpec, PathRewriteSpec, RateLimitSpec, RespondSpec,
 };
 use crate::objects::api::ObjectMeta;
 use crate::objects::kinds::ObjectKind;
@@ -65,6 +65,7 @@ pub struct RejectedPolicy {
 )]
 pub struct Restrictions {
     pub jwt: bool,
+    pub api_keys: bool,
     pub authorization: bool,
     pub networks: bool,
     pub rate_limit: bool,
@@ -81,6 +82,7 @@ impl Restrictions {
     #[must_use]
     pub fn any(self) -> bool {
         self.jwt
+            || self.api_keys
             || self.authorization
             || self.networks
             || self.rate_limit
@@ -95,6 +97,7 @@ impl Restrictions {
         }
         Self {
             jwt: self.jwt && !others.jwt,
+            api_keys: self.api_keys && !others.api_keys,
             authorization: self.authorization && !others.authorization,
             networks: self.networks && !others.networks,
             rate_limit: self.rate_limit && !others.rate_limit,
@@ -108,6 +111,7 @@ impl Restrictions {
     pub(crate) fn and(self, others: Self) -> Self {
         Self {
             jwt: self.jwt || others.jwt,
+            api_keys: self.api_keys || others.api_keys,
             authorization: self.authorization || others.authorization,
             networks: self.networks || others.networks,
             rate_limit: self.rate_limit || others.rate_limit,
@@ -126,6 +130,7 @@ impl TrafficPolicy {
             PolicyStanding::Rejected(rejected) => rejected.restricts,
             PolicyStanding::Admitted | PolicyStanding::Kept(_) => Restrictions {
                 jwt: self.spec.jwt.is_some(),
+                api_keys: self.spec.api_keys.is_some(),
                 authorization: self.spec.authorization.is_some(),
                 networks: self.spec.networks.is_some(),
                 rate_limit: self.spec.rate_limit.is_some(),
@@ -154,7 +159,10 @@ impl TrafficPolicy {
     #[must_use]
     pub fn token_sources(&self) -> Vec<JwtFromSpec> {
         let providers = self.spec.jwt.iter().flat_map(|jwt| &jwt.providers);
-        providers.map(|provider| provider.from.clone()).collect()
+        let tokens = providers.map(|provider| &provider.from);
+        let keys = self.spec.api_keys.iter();
+        let keys = keys.filter_map(|keys| keys.from.as_ref());
+        tokens.chain(keys).cloned().collect()
     }
 }
 
@@ -173,6 +181,12 @@ pub struct TrafficPolicySpec {
     /// Tokens that requests must or may carry.
     #[serde(default)]
     pub jwt: Option<JwtSpec>,
+    /// API keys that requests must carry.
+    #[serde(default)]
+    pub api_keys: Option<ApiKeysSpec>,
+    /// Whether a request needs a credential of each kind that the policy has, instead of one of them.
+    #[serde(default)]
+    pub require_all: Option<bool>,
     /// Which requests are allowed.
     #[serde(default)]
     pub authorization: Option<AuthorizationSpec>,
@@ -216,6 +230,13 @@ pub struct TrafficPolicySpec {
     /// What endpoints are asked, to find out whether they can serve.
     #[serde(default)]
     pub health_check: Option<HealthCheckSpec>,
+}
+
+impl TrafficPolicySpec {
+    /// Whether it says how clients authenticate themselves.
+    pub(crate) fn has_credentials(&self) -> bool {
+        self.jwt.is_some() || self.api_keys.is_some()
+    }
 }
 
 /// Which of two policies wins, at targets of which one is nearer.

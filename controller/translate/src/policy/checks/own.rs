@@ -15,6 +15,7 @@ use crate::files::schema::Schema;
 use crate::files::{crd, suggest};
 use crate::network;
 use crate::objects::admission::{Admissible, guarded};
+use crate::objects::checks::reference;
 use crate::policy::api::{
     AuthorizationRuleSpec, JwtFromSpec, JwtProviderSpec, NetworksSpec, PathRewriteSpec,
     PolicyStanding, RateLimitRuleSpec, RejectedPolicy, Restrictions, TrafficPolicy,
@@ -52,6 +53,7 @@ impl Admissible for TrafficPolicy {
         let rewrites_paths = names(PATH_REWRITE);
         let names = Restrictions {
             jwt: names(JWT),
+            api_keys: names(API_KEYS),
             authorization: names(AUTHORIZATION),
             networks: names(NETWORKS),
             rate_limit: names(RATE_LIMIT),
@@ -128,6 +130,8 @@ impl Admissible for TrafficPolicy {
         match field {
             ["spec", name] => {
                 may_mean(name, JWT, true)
+                    || may_mean(name, API_KEYS, false)
+                    || may_mean(name, REQUIRE_ALL, false)
                     || may_mean(name, AUTHORIZATION, false)
                     || may_mean(name, NETWORKS, false)
                     || may_mean(name, RATE_LIMIT, false)
@@ -138,6 +142,8 @@ impl Admissible for TrafficPolicy {
             _ => guarded(
                 &[
                     "spec.jwt",
+                    "spec.apiKeys",
+                    "spec.requireAll",
                     "spec.authorization",
                     "spec.networks",
                     "spec.rateLimit",
@@ -155,6 +161,15 @@ impl Admissible for TrafficPolicy {
             if let Some(jwt) = &self.spec.jwt {
                 check.field(JWT, |check| {
                     check.each("providers", &jwt.providers, provider);
+                });
+            }
+            if let Some(keys) = &self.spec.api_keys {
+                check.field(API_KEYS, |check| {
+                    check.each("secretRefs", &keys.secret_refs, reference::secret);
+                    check.fits_field("clientHeader", keys.client_header.as_deref(), |text| {
+                        let name = header_edit::name(text);
+                        name.map(drop).map_err(|problem| problem.message)
+                    });
                 });
             }
             if let Some(authorization) = &self.spec.authorization {
@@ -286,6 +301,8 @@ fn is_unknown(name: &str) -> bool {
 }
 
 const JWT: &str = "jwt";
+const API_KEYS: &str = "apiKeys";
+const REQUIRE_ALL: &str = "requireAll";
 const AUTHORIZATION: &str = "authorization";
 const NETWORKS: &str = "networks";
 const RATE_LIMIT: &str = "rateLimit";

@@ -117,7 +117,7 @@ impl Request {
             (_, false) | (None, true) => json!({}),
         };
         let claims = ClaimValues::new(claims.as_object().expect("an object"));
-        let claims = Some(&claims).filter(|_| rule.jwt.is_some() && self.has_token);
+        let claims = Some(&claims).filter(|_| rule.authenticator().is_some() && self.has_token);
         let fields = Fields::default();
         rule.refused_by().is_some()
             || head.is_some_and(|head| self.is_refused_at_head(head))

@@ -1,6 +1,6 @@
 use xds::model::JwtSource;
 
-use super::{TokenLocation, TokenSources};
+use super::{TokenLocation, TokenSources, write_rest};
 use crate::policy::jwt::Refusal;
 use crate::policy::sample::{fields, written};
 
@@ -162,7 +162,7 @@ fn the_token_cookie_is_found_and_removed() {
             bytes: &bytes,
             query: None,
         };
-        let output = written(|out| location.write_rest(sources, out));
+        let output = written(|out| write_rest(|| std::iter::once(&location), sources, out));
         assert_eq!(output, rest, "{lines:?}");
     }
 }

@@ -4,15 +4,16 @@ use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 
 use http::{HeaderName, HeaderValue};
 use xds::model::{
-    AccessLog, AccessLogFilter, AnswerContent, AnswerStatus, AuthorizationPolicy,
-    AuthorizationRule, Body, ClaimHeader, Content, Ejection, ErrorPage, ErrorSource, EscapedSlash,
-    HealthCheck, HealthPath, HealthProbe, Hostname, InitialHealth, JwksLocation, JwtExpiry,
-    JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource, Limits, LogFormat,
-    NetworkList, NetworkPolicy, ObjectName, PageContent, PathOptions, PathRewrite, PathRewriteRule,
-    Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, ProbePath, ProxyProtocolIn,
-    ProxyProtocolMode, Rate, RateLimitHeaders, RateLimitKey, RateLimitPolicy, RateLimitRule,
-    RateLimitStatus, RatePeriod, Resource, RespondPolicy, RetryBudget, RetryConstraint, RetryRate,
-    SessionKey, SessionKeys, StatusRange, Substitution, Timeout, Trust,
+    AccessLog, AccessLogFilter, AnswerContent, AnswerStatus, ApiKey, ApiKeyPolicy, ApiKeys,
+    AuthorizationPolicy, AuthorizationRule, Body, ClaimHeader, Content, Ejection, ErrorPage,
+    ErrorSource, EscapedSlash, HealthCheck, HealthPath, HealthProbe, Hostname, InitialHealth,
+    JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
+    KeyDigest, Limits, LogFormat, NetworkList, NetworkPolicy, ObjectName, PageContent, PathOptions,
+    PathRewrite, PathRewriteRule, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence,
+    ProbePath, ProxyProtocolIn, ProxyProtocolMode, Rate, RateLimitHeaders, RateLimitKey,
+    RateLimitPolicy, RateLimitRule, RateLimitStatus, RatePeriod, Resource, RespondPolicy,
+    RetryBudget, RetryConstraint, RetryRate, SessionKey, SessionKeys, StatusRange, Substitution,
+    Timeout, Trust,
 };
 
 use super::{
@@ -97,11 +98,10 @@ fn every_field() -> PolicySpec {
             realm: Some("shop".to_owned()),
             providers: providers(),
         }),
+        api_keys: Some(api_keys()),
+        require_all: true,
         authorization: Some(authorization()),
-        networks: Some(NetworkPolicy::Lists {
-            deny: NetworkList::new([(ip("10.1.0.0"), 16), (ip("fd00:1::"), 32)]),
-            allow: Some(NetworkList::new([(ip("10.0.0.0"), 8)])),
-        }),
+        networks: Some(networks()),
         rate_limit: Some(rate_limit()),
         respond: Some(respond()),
         error_pages: Some(vec![error_page(), served_error_page()]),
@@ -139,6 +139,39 @@ fn health_check() -> HealthCheck {
         healthy_after: count(2),
         initial: InitialHealth::Unhealthy,
         panic_percent: 30,
+    }
+}
+
+fn networks() -> NetworkPolicy {
+    NetworkPolicy::Lists {
+        deny: NetworkList::new([(ip("10.1.0.0"), 16), (ip("fd00:1::"), 32)]),
+        allow: Some(NetworkList::new([(ip("10.0.0.0"), 8)])),
+    }
+}
+
+fn api_keys() -> ApiKeyPolicy {
+    let key = |client: &str, key: &str| ApiKey {
+        digest: KeyDigest::of(key.as_bytes()),
+        client: client.into(),
+    };
+    ApiKeyPolicy {
+        from: vec![
+            header_source("x-api-key"),
+            JwtSource::Query("key".to_owned()),
+        ],
+        client_header: Some(HeaderName::from_static("x-client")),
+        forward: JwtForward::Strip,
+        keys: ApiKeys {
+            accepted: [key("acme", "hush-1"), key("globex", "hush-2")].into(),
+            is_incomplete: true,
+        },
+    }
+}
+
+fn header_source(name: &'static str) -> JwtSource {
+    JwtSource::Header {
+        name: HeaderName::from_static(name),
+        prefix: String::new(),
     }
 }
 

@@ -1,0 +1,353 @@
+//! API keys. Proxies get their hashes.
+
+use std::collections::BTreeMap;
+
+use http::HeaderName;
+use http::header::AUTHORIZATION;
+use xds::model::{
+    ApiKey, ApiKeyPolicy, ApiKeys, JwtForward, JwtPolicy, JwtSource, KeyDigest, ObjectName,
+};
+
+use super::api::ApiKeysSpec;
+use super::{jwt, secrets};
+use crate::backend::referrer::Referrer;
+use crate::objects::api::Secret;
+use crate::objects::reader::Reader;
+use crate::route::header_edit;
+use crate::status::problem::{self, Problem};
+use crate::status::reason::Reason;
+
+/// The lowered API keys of a policy.
+pub(crate) struct LoweredApiKeys {
+    pub(crate) policy: ApiKeyPolicy,
+    pub(crate) problems: Vec<Problem>,
+    /// Secrets and entries that cannot be used.
+    pub(crate) refs: Vec<Problem>,
+}
+
+/// Lowers the API keys of the policy `from`, which has this JWT policy too.
+pub(crate) fn lower(
+    reader: &Reader<'_>,
+    from: Referrer<'_>,
+    spec: &ApiKeysSpec,
+    beside: Option<&JwtPolicy>,
+) -> LoweredApiKeys {
+    let mut problems = Vec::new();
+    let mut note = |problem| problems.push(problem);
+    if spec.secret_refs.is_empty() {
+        note(invalid(
+            "secretRefs",
+            "names no Secret: refer to one with the keys",
+        ));
+    }
+    let places = sources(spec, beside).unwrap_or_else(|problem| {
+        note(problem);
+        Vec::new()
+    });
+    let client_header = spec.client_header.as_deref().map(client_header).transpose();
+    let client_header = client_header.unwrap_or_else(|problem| {
+        note(problem);
+        None
+    });
+    let mut found = Found::default();
+    for (index, reference) in spec.secret_refs.iter().enumerate() {
+        let field = format!("secretRefs[{index}]");
+        match secrets::resolve(reader, from, reference) {
+            Ok(secret) => found.read(secret, spec.hashed, &field),
+            Err(problem) => {
+                let message = format!("{}; {}", problem.message, secrets::UNKNOWN_UNTIL_THEN);
+                found
+                    .refs
+                    .push(Problem { message, ..problem }.under(&field));
+                found.is_incomplete = true;
+            }
+        }
+    }
+    let (keys, refs) = found.into_keys();
+    LoweredApiKeys {
+        policy: ApiKeyPolicy {
+            from: places,
+            client_header,
+            forward: if spec.forward {
+                JwtForward::Keep
+            } else {
+                JwtForward::Strip
+            },
+            keys,
+        },
+        problems,
+        refs,
+    }
+}
+
+/// Where keys are read from. A place of tokens cannot be one: a token would be taken for a key.
+fn sources(spec: &ApiKeysSpec, beside: Option<&JwtPolicy>) -> Result<Vec<JwtSource>, Problem> {
+    let bearer = || JwtSource::Header {
+        name: AUTHORIZATION,
+        prefix: "Bearer ".to_owned(),
+    };
+    let own_header = JwtSource::Header {
+        name: HeaderName::from_static("x-api-key"),
+        prefix: String::new(),
+    };
+    let own = match &spec.from {
+        Some(from) => jwt::sources(from).map_err(|problem| problem.under("from"))?,
+        None if beside.is_some() => vec![own_header],
+        None => vec![bearer(), own_header],
+    };
+    let providers = beside.iter().flat_map(|jwt| &jwt.providers);
+    let taken = providers.flat_map(|provider| match &*provider.from {
+        [] => vec![bearer()],
+        from => from.to_vec(),
+    });
+    let taken: Vec<JwtSource> = taken.collect();
+    match own
+        .iter()
+        .find(|it| taken.iter().any(|other| is_same_place(it, other)))
+    {
+        None => Ok(own),
+        Some(place) => {
+            let message =
+                format!("`jwt` reads tokens from `{place}` too: use another place for keys");
+            Err(invalid("from", message))
+        }
+    }
+}
+
+/// Whether a request could have one value that is both.
+fn is_same_place(one: &JwtSource, other: &JwtSource) -> bool {
+    match (one, other) {
+        (
+            JwtSource::Header { name, prefix },
+            JwtSource::Header {
+                name: other,
+                prefix: other_prefix,
+            },
+        ) => name == other && prefix.trim().eq_ignore_ascii_case(other_prefix.trim()),
+        _ => one == other,
+    }
+}
+
+/// The header with the name of a client.
+pub(crate) fn client_header(text: &str) -> Result<HeaderName, Problem> {
+    header_edit::name(text).map_err(|problem| Problem {
+        reason: Reason::Invalid,
+        ..problem.under("clientHeader")
+    })
+}
+
+/// The keys of the Secrets read so far.
+#[derive(Default)]
+struct Found {
+    /// The entries with each key.
+    entries: BTreeMap<KeyDigest, Vec<KeyEntry>>,
+    is_incomplete: bool,
+    refs: Vec<Problem>,
+}
+
+/// An entry of a Secret.
+struct KeyEntry {
+    client: String,
+    secret: ObjectName,
+    field: String,
+}
+
+impl Found {
+    fn read(&mut self, secret: &Secret, is_hashed: bool, field: &str) {
+        let name = &secret.metadata.name;
+        let entries: Vec<(&str, &[u8])> = secret.entries().collect();
+        if entries.is_empty() {
+            let message = format!(
+                "Secret {name} has no entry: add one with the name of the client, and its key as value"
+            );
+            self.refs
+                .push(Problem::new(Reason::InvalidSecretRef, field, message));
+        }
+        if self.entries.len() + entries.len() > MOST_KEYS {
+            let number = entries.len();
+            let message = format!(
+                "Secret {name} has {number} keys, and the keys of a policy are at most {MOST_KEYS}: use several \
+                 policies; {}",
+                secrets::UNKNOWN_UNTIL_THEN
+            );
+            self.refs
+                .push(Problem::new(Reason::InvalidSecretRef, field, message));
+            self.is_incomplete = true;
+            return;
+        }
+        for (client, content) in entries {
+            match digest(content, is_hashed) {
+                Ok(digest) => self.entries.entry(digest).or_default().push(KeyEntry {
+                    client: client.to_owned(),
+                    secret: name.clone(),
+                    field: field.to_owned(),
+                }),
+                Err(why) => {
+                    let message = format!(
+                        "entry `{client}` of Secret {name} {why}; until then it admits nobody"
+                    );
+                    self.refs
+                        .push(Problem::new(Reason::InvalidSecretRef, field, message));
+                }
+            }
+        }
+    }
+
+    /// The keys that are one client's alone, and the problems.
+    fn into_keys(mut self) -> (ApiKeys, Vec<Problem>) {
+        let mut accepted = Vec::with_capacity(self.entries.len());
+        for (digest, entries) in self.entries {
+            let Some((first, others)) = entries.split_first() else {
+                continue;
+            };
+            if others.iter().all(|other| other.client == first.client) {
+                accepted.push(ApiKey {
+                    digest,
+                    client: first.client.as_str().into(),
+                });
+                continue;
+            }
+            let names = entries.iter();
+            let names = names.map(|it| format!("`{}` of Secret {}", it.client, it.secret));
+            let message = format!(
+                "these entries have the same key: {}; until each has its own, they admit nobody",
+                problem::join(names)
+            );
+            let problem = Problem::new(Reason::InvalidSecretRef, &first.field, message);
+            self.refs.push(problem);
+        }
+        let keys = ApiKeys {
+            accepted: accepted.into(),
+            is_incomplete: self.is_incomplete,
+        };
+        (keys, self.refs)
+    }
+}
+
+/// The digest of a key that is the content of an entry, or whose SHA-256 that is. Errors never contain it.
+fn digest(content: &[u8], is_hashed: bool) -> Result<KeyDigest, String> {
+    // Editors and `echo` end texts with a line end.
+    let key = content.strip_suffix(b"\n").unwrap_or(content);
+    let key = key.strip_suffix(b"\r").unwrap_or(key);
+    if key.is_empty() {
+        return Err(
+            "is empty: put a key into it, such as `openssl rand -hex 32` prints".to_owned(),
+        );
+    }
+    if is_hashed {
+        return hexadecimal(key).ok_or_else(|| {
+            "is not a SHA-256: write its 64 hexadecimal digits, as `printf %s KEY | sha256sum` prints them"
+                .to_owned()
+        });
+    }
+    let is_sendable = |byte: &u8| matches!(byte, b' '..=b'~') || *byte >= 0x80;
+    if key.starts_with(b" ") || key.ends_with(b" ") || !key.iter().all(is_sendable) {
+        return Err(
+            "has spaces around it or control characters, which no request can carry: write the key in one line"
+                .to_owned(),
+        );
+    }
+    Ok(KeyDigest::of(key))
+}
+
+/// 32 bytes in hexadecimal digits of either case.
+fn hexadecimal(text: &[u8]) -> Option<KeyDigest> {
+    let mut digest = [0; 32];
+    if text.len() != 2 * digest.len() {
+        return None;
+    }
+    for (byte, pair) in digest.iter_mut().zip(text.chunks(2)) {
+        let digits = str::from_utf8(pair).ok()?;
+        *byte = u8::from_str_radix(digits, 16)
+            .ok()
+            .filter(|_| !digits.starts_with('+'))?;
+    }
+    Some(KeyDigest(digest))
+}
+
+fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
+    Problem::new(Reason::Invalid, field, message)
+}
+
+/// Most keys of a policy: 16 Ki, which take 1 MiB with names of thirty bytes.
+const MOST_KEYS: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_end_is_no_part_of_a_key() {
+        let expected = KeyDigest::of(b"key");
+        for content in ["key", "key\n", "key\r\n"] {
+            assert_eq!(
+                digest(content.as_bytes(), false),
+                Ok(expected),
+                "{content:?}"
+            );
+        }
+        for content in ["", "\n", "key\n\n", "a\nb", " key", "key ", "a\tb"] {
+            assert!(digest(content.as_bytes(), false).is_err(), "{content:?}");
+        }
+    }
+
+    #[test]
+    fn a_hashed_key_is_written_in_hexadecimal_digits() {
+        let key = "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683";
+        for content in [key.to_owned(), format!("{key}\n"), key.to_uppercase()] {
+            assert_eq!(digest(content.as_bytes(), true), Ok(KeyDigest::of(b"key")));
+        }
+        for content in [
+            &key[1..],
+            &key.replace('2', "g"),
+            &key.replacen("2c", "+c", 1),
+        ] {
+            assert!(digest(content.as_bytes(), true).is_err(), "{content}");
+        }
+    }
+
+    #[test]
+    fn places_of_keys_are_none_of_tokens() {
+        let spec = |from: serde_json::Value| ApiKeysSpec {
+            from: serde_json::from_value(from).expect("a place"),
+            ..ApiKeysSpec::default()
+        };
+        let texts = |spec: &ApiKeysSpec, jwt: Option<&JwtPolicy>| {
+            let sources = sources(spec, jwt).map_err(|problem| problem.message);
+            sources.map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let provider = xds::model::JwtProvider {
+            name: "p".to_owned(),
+            issuer: "https://issuer".to_owned(),
+            audiences: Vec::new(),
+            keys: xds::model::JwtKeys::Inline(String::new()),
+            from: Vec::new(),
+            forward: JwtForward::Strip,
+            claims_to_headers: Vec::new(),
+            clock_skew: None,
+            expiry: xds::model::JwtExpiry::Required,
+        };
+        let jwt = JwtPolicy {
+            mode: xds::model::JwtMode::Strict,
+            realm: None,
+            providers: vec![provider],
+        };
+        let own = spec(serde_json::Value::Null);
+        let both = ["header:authorization", "header:x-api-key"].map(str::to_owned);
+        assert_eq!(texts(&own, None), Ok(both.to_vec()));
+        assert_eq!(
+            texts(&own, Some(&jwt)),
+            Ok(vec!["header:x-api-key".to_owned()])
+        );
+        let bearer = spec(serde_json::json!({"header": {"name": "Authorization"}}));
+        assert!(texts(&bearer, None).is_ok());
+        let why = texts(&bearer, Some(&jwt)).expect_err("the same place");
+        assert!(
+            why.contains("`jwt` reads tokens from `header:authorization` too"),
+            "{why}"
+        );
+        let other =
+            spec(serde_json::json!({"header": {"name": "Authorization", "prefix": "Key "}}));
+        assert!(texts(&other, Some(&jwt)).is_ok());
+    }
+}
