@@ -12,7 +12,7 @@ use xds::model::{
     Attachment, Attachments, BackendProtocol, Bind, BindKey, Filters, Health, Hostname, HttpMatch,
     HttpRule, Listener, ListenerKey, ListenerProtocol, Model, ObjectName, PathMatch,
     RequestProtocol, Resource, Route, RouteBackend, RouteKey, RouteRule, Serves, Service,
-    ServiceKey, ServicePort, Target, Timeouts, Transport, Workload, WorkloadKey,
+    ServiceKey, ServicePort, SessionAffinity, Target, Timeouts, Transport, Workload, WorkloadKey,
 };
 
 const SIZES: [usize; 3] = [200, 5_000, 100_000];
@@ -84,6 +84,7 @@ fn add_service(model: &mut Model, number: usize) {
             protocol: BackendProtocol::Http,
             tls: None,
         }],
+        session_affinity: SessionAffinity::None,
     };
     model.insert(service.into());
     for endpoint in 0..3_u8 {

@@ -58,7 +58,7 @@
 //! | authenticate | verifies the token, if a policy requires one | [`policy::jwt`] |
 //! | authorize | evaluates authorization rules, and calls external authorization servers | [`policy::authorization`], [`policy::external_auth`] |
 //! | answer | responds with redirects and CORS preflights, which need no backend | [`policy`] |
-//! | draw | selects a backend by weight | [`config`] |
+//! | draw | selects a backend by weight, or by hash | [`config`] |
 //! | prepare | applies filters, and adds the gateway's header lines | [`policy`] |
 //! | pick | calls the endpoint picker of an inference pool | [`upstream`] |
 //! | mirror | copies the request to mirrors | [`upstream`] |

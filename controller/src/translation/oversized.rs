@@ -98,7 +98,7 @@ fn limit() -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use xds::model::{ObjectName, Resource, Service, ServiceKey};
+    use xds::model::{ObjectName, Resource, Service, ServiceKey, SessionAffinity};
 
     use super::*;
 
@@ -111,6 +111,7 @@ mod tests {
             key: ServiceKey::new(&ObjectName::new("app", "shop")),
             vips: (0..vips).map(address).collect(),
             ports: Vec::new(),
+            session_affinity: SessionAffinity::None,
         })))
     }
 

@@ -89,6 +89,7 @@ fn of_policy(name: ObjectName) -> Vec<AnyUnit> {
         cost(HolderKind::RateTables),
         cost(HolderKind::Answers),
         cost(HolderKind::PathRewrite),
+        cost(HolderKind::HashTables),
         EffectUnit(name).into(),
     ]
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use xds::model;
 
 use super::endpoints::{Candidates, EndpointIdentity, EndpointSet};
+use super::hashed::Hashed;
 use super::health_check::{CheckedEndpoints, ProbeCounts, ProbeState};
 use crate::http::engine::Scheme;
 use crate::names::Interned;
@@ -32,6 +33,8 @@ pub struct Cluster {
     pub protocol: Protocol,
     /// The endpoints that take requests, with weights, for load balancing.
     pub set: EndpointSet,
+    /// How requests are spread by hash in the place of load; `None` if they are not.
+    pub hashed: Option<Box<Hashed>>,
     /// Where endpoints are, sorted by id.
     pub endpoints: Box<[Endpoint]>,
     /// Connections of one shard to all of it.

@@ -1,15 +1,19 @@
 //! The endpoints of a service, compiled for selection: by weight in constant time, and by the
 //! identity in a session token.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rand::{Rng, RngExt};
 use ring::digest;
-use xds::model::{Ejection, Health};
+use xds::model::{Ejection, Health, SlowStart};
 
 use super::health_check::CheckedEndpoints;
+use super::warming::Warming;
 use crate::names::Interned;
+use crate::policy::hash_key::RequestKey;
 
 /// An endpoint of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub struct EndpointSet {
     average_weight: f64,
     /// All endpoints that a session may name, by identity; draining ones keep their sessions.
     identities: Box<[(EndpointIdentity, Interned)]>,
+    /// Which of them get less than their share, since they have just become ready.
+    warming: Option<Box<Warming>>,
 }
 
 impl EndpointSet {
@@ -84,6 +90,7 @@ impl EndpointSet {
             },
             serving,
             identities,
+            warming: None,
         }
     }
 
@@ -94,6 +101,31 @@ impl EndpointSet {
             candidates: Candidates::Checked(endpoints),
             ..self
         }
+    }
+
+    /// The same, whose endpoints that did not serve `before` get their share slowly from `now` on. Without a set before,
+    /// all are old: to a process that has just begun, a service has not.
+    #[must_use]
+    pub(crate) fn with_slow_start(
+        mut self,
+        slow_start: SlowStart,
+        before: Option<&Self>,
+        now: Instant,
+    ) -> Self {
+        let known = before.map(|it| it.serving.iter().map(|endpoint| endpoint.id));
+        let known: Option<BTreeSet<Interned>> = known.map(Iterator::collect);
+        let is_new = |id| known.as_ref().is_some_and(|known| !known.contains(&id));
+        let serving = self.serving.iter().map(|it| (it.id, is_new(it.id)));
+        let before = before.and_then(Self::warming);
+        let warming = Warming::new(slow_start, serving, before, now);
+        self.warming = Some(Box::new(warming));
+        self
+    }
+
+    /// Which endpoints get less than their share; `None` if none ever does.
+    #[must_use]
+    pub fn warming(&self) -> Option<&Warming> {
+        self.warming.as_deref()
     }
 
     /// The service it belongs to.
@@ -165,6 +197,13 @@ pub struct EndpointIdentity(pub(crate) [u8; Self::BYTES]);
 impl EndpointIdentity {
     pub(crate) const BYTES: usize = 16;
 
+    /// Two independent numbers.
+    pub(super) fn words(self) -> [u64; 2] {
+        let (words, _) = self.0.as_chunks();
+        let word = |at: usize| words.get(at).map_or(0, |it| u64::from_le_bytes(*it));
+        [word(0), word(1)]
+    }
+
     /// The identity of an address (`10.0.0.1:8080`) of a backend (its key).
     #[must_use]
     pub fn new(backend: &str, address: &str) -> Self {
@@ -213,6 +252,19 @@ impl Draw {
             _ if equal => Weights::Equal(u32::try_from(weights.len()).unwrap_or(u32::MAX)),
             _ => Weights::Sums(sums.collect()),
         })
+    }
+
+    /// The position of a request's key; `None` if there is none or every weight is 0.
+    pub(crate) fn of(&self, key: RequestKey) -> Option<usize> {
+        match &self.0 {
+            Weights::Zero => None,
+            Weights::One => Some(0),
+            Weights::Equal(count) => usize::try_from(key.share(u64::from(*count))).ok(),
+            Weights::Sums(sums) => {
+                let at = key.share(*sums.last()?);
+                Some(sums.partition_point(|sum| *sum <= at))
+            }
+        }
     }
 
     /// Draws a position; `None` if there is none or every weight is 0.

@@ -11,6 +11,7 @@ use super::endpoints::Draw;
 use crate::limits::Limits;
 use crate::names::Interned;
 use crate::policy::client_networks::{self, ClientNetworks};
+use crate::policy::hash_key::HashKeys;
 use crate::route::HostIndex;
 
 /// The protocol that a bind's connections begin with.
@@ -109,6 +110,8 @@ pub struct L4Rule {
     pub refused_by: Option<Box<str>>,
     /// Chooses among `backends` by weight.
     pub draw: Draw,
+    /// What backends are drawn by, in the place of chance: all of them are hashed by the same.
+    pub hashed_draw: Option<Box<HashKeys>>,
     /// Where its connections go.
     pub backends: Vec<L4Backend>,
 }

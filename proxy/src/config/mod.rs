@@ -14,6 +14,8 @@ mod endpoints;
 mod error_pages;
 mod external_auth;
 pub mod files;
+mod hash_table;
+mod hashed;
 mod health_check;
 pub(crate) mod held;
 pub mod in_force;
@@ -28,6 +30,7 @@ pub mod session_keys;
 mod snapshot;
 mod socket;
 mod timer;
+mod warming;
 pub mod watch;
 pub mod xds;
 
@@ -43,13 +46,17 @@ pub use cluster::{
 pub use endpoints::{Candidates, Draw, EndpointIdentity, EndpointRef, EndpointSet};
 pub use error_pages::PagesInForce;
 pub use external_auth::ExternalAuth;
+pub use hash_table::HashTable;
+pub(crate) use hashed::LoadGuard;
+pub use hashed::{BoundedLoads, EndpointLoad, Hashed};
 pub use health_check::{CheckedEndpoints, ProbeCounts, ProbeState, Standing};
 pub use l4::{BindProtocol, L4Backend, L4Routes, L4Rule, TrafficMode};
-pub use rule_policies::{HeadPolicies, RuleAuthentication, RuleAuthorization};
+pub use rule_policies::{HeadPolicies, RuleAuthentication, RuleAuthorization, RuleExtras};
 pub use snapshot::{
     Accepts, BackendExtras, Bind, BindSettings, Listener, ListenerSettings, PlacedRule, Rule,
-    RuleBackend, RuleCounts, RuleExtras, RuleTimeouts, Sessions, Snapshot,
+    RuleBackend, RuleCounts, RuleTimeouts, Sessions, Snapshot,
 };
+pub use warming::Warming;
 
 /// The pointer that every shard reads, and only the configuration thread writes.
 pub type Published = Arc<ArcSwap<Snapshot>>;

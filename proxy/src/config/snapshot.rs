@@ -14,11 +14,10 @@ use super::error_pages::PagesInForce;
 use super::external_auth::ExternalAuth;
 use super::held::HeldQueue;
 use super::l4::{BindProtocol, L4Routes, TrafficMode};
-use super::rule_policies::{HeadPolicies, RuleAuthentication, RuleAuthorization};
+use super::rule_policies::{HeadPolicies, RuleAuthentication, RuleAuthorization, RuleExtras};
 use super::{Chunked, ChunkedEntries};
 use crate::limits::Limits;
 use crate::names::{Interned, KeyPrefix};
-use crate::policy::answer::Respond;
 use crate::policy::authentication::Authentication;
 use crate::policy::client_networks::ClientNetworks;
 use crate::policy::compiled::{BackendPolicy, RuleResponses};
@@ -383,32 +382,6 @@ impl Rule {
     #[must_use]
     pub fn cors(&self) -> Option<&Cors> {
         self.responses.as_deref()?.cors.as_ref()
-    }
-}
-
-/// What few rules have: what invalid policies mean for their requests, and what overriding ones answer.
-#[derive(Debug, Default)]
-pub struct RuleExtras {
-    /// `kind/namespace/name` of a policy whose restrictions cannot be enforced: it refuses every request.
-    pub refused_by: Option<Box<str>>,
-    /// Whether a rejected version of a policy reads tokens from the query.
-    pub hides_query: bool,
-    /// The answers of overriding policies, the widest first. They come before credentials.
-    pub enforced_answers: Box<[Arc<Respond>]>,
-    /// Pages in the place of the contents of errors.
-    pub error_pages: Option<PagesInForce>,
-    /// Why its configuration is invalid: it has no backends then.
-    pub invalid: Option<Box<str>>,
-}
-
-impl RuleExtras {
-    /// Whether there is nothing.
-    pub(super) fn is_empty(&self) -> bool {
-        self.refused_by.is_none()
-            && !self.hides_query
-            && self.enforced_answers.is_empty()
-            && self.error_pages.is_none()
-            && self.invalid.is_none()
     }
 }
 

@@ -33,6 +33,7 @@ use crate::policy::answer::Respond;
 use crate::policy::authentication::Principal;
 use crate::policy::cors::Cors;
 use crate::policy::forwarded::HeaderTrust;
+use crate::policy::hash_key::RequestKey;
 use crate::policy::headers::HeaderEdits;
 use crate::shard::{ListenerHandle, RuleHandle, Shard, SnapshotHandle};
 use crate::upstream::picker::Pick;
@@ -71,6 +72,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) backend: Option<&'a RuleBackend>,
     /// Its session, if valid.
     pub(crate) pinned: Option<PinnedSession<'a>>,
+    /// What its endpoint is chosen by, if its backend hashes that.
+    pub(crate) key: Option<RequestKey>,
     /// The endpoint picker's response.
     pub(crate) picked: Option<Box<Pick<'a>>>,
     /// The verified sender, if the rule requires authentication.
@@ -156,6 +159,7 @@ impl<'a> Exchange<'a> {
             mirrors: Vec::new(),
             backend: None,
             pinned: None,
+            key: None,
             picked: None,
             principal: None,
             server_decision: None,

@@ -26,8 +26,9 @@ impl<'a> Exchange<'a> {
         let picked = picked.and_then(|picked| picked.next_endpoint());
         let preferred = picked.or(pinned.map(|pinned| pinned.endpoint));
         let trace = self.record.trace.as_deref_mut();
+        let (cluster, key) = (destination.cluster, self.key);
         let (endpoint, endpoint_use) =
-            choose(upstreams, destination.cluster, preferred, tried, trace, now)?;
+            choose(upstreams, cluster, preferred, key, tried, trace, now)?;
         self.record.endpoint = Some(endpoint);
         self.work.response_lines.clear();
         if let Some(policy) = rule.session_of(destination.backend) {

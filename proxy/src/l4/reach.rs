@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::ConnectionRecord;
 use crate::config::L4Rule;
 use crate::config::held::HeldRule;
-use crate::exchange::choice::{choose, draw};
+use crate::exchange::choice::{choose, draw, key_of_address};
 use crate::exchange::{Client, Proxy};
 use crate::failure::Failure;
 use crate::upstream::attempts::Attempts;
@@ -30,8 +30,12 @@ pub(super) async fn reach(
 ) -> Result<ActiveConnection, Failure> {
     let (shard, upstreams, rule) = (&proxy.shard, &proxy.upstreams, &*held.rule);
     let backends = (&rule.draw, rule.backends.as_slice());
-    let (backend, index) = draw(shard, backends, record.trace.as_deref())?;
+    let address = client.hop.address();
+    let key = key_of_address(shard, rule.hashed_draw.as_deref(), address);
+    let (backend, index) = draw(shard, backends, key, record.trace.as_deref())?;
     let cluster = held.cluster(index);
+    let hashed = cluster.hashed.as_deref();
+    let key = key_of_address(shard, hashed.map(|hashed| &hashed.keys), address);
     record.cluster = Some((cluster.id, cluster.name.clone()));
     let requirements = ConnectionRequirements {
         proxied: client.proxied_to(cluster),
@@ -47,7 +51,8 @@ pub(super) async fn reach(
     loop {
         let begun = Instant::now();
         let trace = record.trace.as_deref_mut();
-        let (endpoint, endpoint_use) = choose(upstreams, cluster, None, &mut tried, trace, begun)?;
+        let (endpoint, endpoint_use) =
+            choose(upstreams, cluster, None, key, &mut tried, trace, begun)?;
         record.endpoint = Some(endpoint.name.clone());
         let connected = connect(upstreams, cluster, endpoint, requirements.clone(), time).await;
         let now = Instant::now();

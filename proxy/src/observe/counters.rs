@@ -13,6 +13,7 @@ pub use self::blocks::Blocks;
 use super::causes::ByCause;
 use super::external_auth::ExternalAuths;
 use super::handshakes::Handshakes;
+use super::hashes::HashResult;
 use super::heartbeat::Heartbeat;
 use super::picks::Picks;
 use super::proxy_headers::ProxyHeaderFailure;
@@ -416,6 +417,8 @@ pub struct ShardCounters {
     pub authorizations: AuthorizationResults,
     /// Results of networks of clients.
     pub networks: NetworkResults,
+    /// Endpoints that were chosen by hash.
+    pub hashes: ByCause<HashResult>,
     /// What policies with answers decided about requests.
     pub responds: ByCause<Decision>,
     /// Errors whose content was replaced by a page.

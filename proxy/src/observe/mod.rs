@@ -7,6 +7,7 @@ pub mod causes;
 pub mod counters;
 pub mod external_auth;
 pub mod handshakes;
+pub mod hashes;
 pub mod heartbeat;
 pub mod log_writer;
 pub mod panics;

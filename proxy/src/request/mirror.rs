@@ -22,6 +22,7 @@ use crate::http::head::{Framing, ResponseHead};
 use crate::http2 as h2;
 use crate::limits::{LINGER_TIMEOUT, Limits, MIRROR_BYTES, MIRROR_RESPONSE_BYTES};
 use crate::memory::{Buffer, Kept};
+use crate::policy::hash_key::RequestKey;
 use crate::policy::mutation::without;
 use crate::policy::proxy_protocol::Endpoints;
 use crate::shard::deadline::Expiry;
@@ -82,12 +83,15 @@ impl<'a> Exchange<'a> {
             Persist::Keep
         };
         let requirements = (protocol, self.client.proxied_to(target));
+        let hashed = target.hashed.as_deref();
+        let key = hashed.and_then(|hashed| self.hash_key(&hashed.keys, matched));
+        let key = key.map(|(key, _)| key);
         monoio::spawn(fenced(self.shard, Purpose::Mirror, async move {
             let cluster = rule.cluster(index);
             // Boxed, so that requests without mirrors do not reserve the space.
             Box::pin(carry(
                 &proxy.upstreams,
-                cluster,
+                (cluster, key),
                 requirements,
                 (head, &copy),
                 &limits,
@@ -127,7 +131,7 @@ impl<'a> Exchange<'a> {
 /// Sends a mirrored request and reads its response; `None` if that failed.
 async fn carry(
     upstreams: &Upstreams,
-    cluster: &Cluster,
+    (cluster, key): (&Cluster, Option<RequestKey>),
     (protocol, proxied): (Protocol, Option<Box<Endpoints>>),
     (head, copy): (CopyHead, &MirrorQueue),
     limits: &Limits,
@@ -135,7 +139,7 @@ async fn carry(
 ) -> Option<()> {
     let (shard, now) = (&upstreams.shard, Instant::now());
     let (endpoint, _endpoint_use) =
-        choose(upstreams, cluster, None, &mut Vec::new(), None, now).ok()?;
+        choose(upstreams, cluster, None, key, &mut Vec::new(), None, now).ok()?;
     let client = proxied.as_deref();
     let pooled = match protocol {
         Protocol::Http1 => upstreams.pool.take(endpoint.id, client),

@@ -6,6 +6,7 @@ mod body;
 mod error_page;
 mod external_auth;
 mod finish;
+mod hash;
 mod head_policies;
 mod health_path;
 mod limit_rate;

@@ -7,7 +7,6 @@ use xds::model::{SessionPersistence, SessionToken};
 
 use crate::config::held::HeldRule;
 use crate::config::{Bind, Listener, ListenerSettings, PlacedRule, Rule, RuleBackend, Sessions};
-use crate::exchange::choice::draw;
 use crate::exchange::scratch::Received;
 use crate::exchange::{Destination, Exchange, Matched, PinnedSession};
 use crate::failure::{Failure, FailureKind};
@@ -175,7 +174,7 @@ impl<'a> Exchange<'a> {
         Ok(selected.zip(rule).ok_or(FailureKind::NoRoute)?)
     }
 
-    /// The backend of the request: its session's, or one destination by weight.
+    /// The backend of the request: its session's, or one destination by weight or hash.
     pub(super) fn draw_backend(
         &mut self,
         matched: &Matched<'a>,
@@ -186,16 +185,13 @@ impl<'a> Exchange<'a> {
         if let Some(trace) = trace {
             trace.session(self.pinned.is_some());
         }
-        let destination = if let Some(pinned) = self.pinned {
-            pinned.destination
-        } else {
-            let backends = (&rule.draw, &*rule.backends);
-            let drawn = draw(self.shard, backends, trace);
-            let (backend, index) = drawn.map_err(|failure| self.without_backend(rule, failure))?;
-            let cluster = self.holds.cluster(index);
-            let cluster = cluster.ok_or(FailureKind::NoValidBackend)?;
-            Destination { backend, cluster }
+        let destination = match self.pinned {
+            Some(pinned) => pinned.destination,
+            None => self.draw_destination(matched)?,
         };
+        if let Some(hashed) = destination.cluster.hashed.as_deref() {
+            self.hash(hashed, matched);
+        }
         self.record.cluster = Some(destination.cluster);
         self.backend = Some(destination.backend);
         match destination.backend.refused_by() {
@@ -206,7 +202,7 @@ impl<'a> Exchange<'a> {
 
     /// The failure of a request for which no backend was drawn: that the rule is invalid, if it is.
     #[cold]
-    fn without_backend(&self, rule: &Rule, failure: Failure) -> Failure {
+    pub(super) fn without_backend(&self, rule: &Rule, failure: Failure) -> Failure {
         let Some(why) = rule.invalid() else {
             return failure;
         };

@@ -5,7 +5,7 @@
 //! without `=` has an empty value.
 
 /// The raw value of the first parameter of this name.
-pub(super) fn first<'q>(query: &'q [u8], name: &[u8]) -> Option<&'q [u8]> {
+pub(crate) fn first<'q>(query: &'q [u8], name: &[u8]) -> Option<&'q [u8]> {
     query
         .split(|byte| *byte == b'&')
         .map(|parameter| {
@@ -27,7 +27,7 @@ pub(crate) fn equals(raw: &[u8], expected: &[u8]) -> bool {
 }
 
 /// Whether decoding changes nothing.
-pub(super) fn is_plain(raw: &[u8]) -> bool {
+pub(crate) fn is_plain(raw: &[u8]) -> bool {
     !raw.iter().any(|byte| matches!(byte, b'%' | b'+'))
 }
 

@@ -6,12 +6,13 @@ use admin_types::trace::{EndpointScore, Message, PolicyOutcome, Severity};
 use xds::model::InvalidBackend;
 
 use super::Tracer;
-use crate::config::{Cluster, Endpoint, Picker};
+use crate::config::{Cluster, Endpoint, Hashed, Picker};
 use crate::failure::Failure;
 use crate::http::head::ResponseHead;
 use crate::limits::TRACE_CANDIDATES;
 use crate::names::Interned;
 use crate::observe::picks::{PickResult, ReviewFailure};
+use crate::policy::hash_key::RequestKey;
 use crate::upstream::health::EndpointStates;
 use crate::upstream::retry::NoRetryReason;
 
@@ -50,6 +51,27 @@ impl Tracer {
             Severity::Success
         } else {
             Severity::Error
+        };
+        self.emit(severity, message);
+    }
+
+    /// What the endpoint is chosen by, where requests are spread by hash.
+    #[cold]
+    pub(crate) fn hashed(&self, hashed: &Hashed, key: Option<(RequestKey, &str)>) {
+        let (severity, outcome, detail) = if let Some((key, of)) = key {
+            let detail = match hashed.table.slot(key) {
+                (_, 0) => format!("by the {of}: there is no choice of endpoints"),
+                (slot, slots) => format!("by the {of}: slot {slot} of {slots}"),
+            };
+            (Severity::Success, PolicyOutcome::Applied, detail)
+        } else {
+            let detail = "the request has none of the keys: it is balanced by load".to_owned();
+            (Severity::Info, PolicyOutcome::Skipped, detail)
+        };
+        let message = Message::Policy {
+            kind: "balance.hash".to_owned(),
+            outcome,
+            detail,
         };
         self.emit(severity, message);
     }

@@ -3,15 +3,19 @@
 //! Two endpoints are drawn by weight, and the one with the better score is selected. The cost does
 //! not depend on the number of endpoints, as long as most of them are healthy.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::time::Instant;
 
 use rand::{Rng, RngExt};
 
-use super::health::{EndpointReport, EndpointStates};
-use crate::config::{Candidates, EndpointRef, EndpointSet};
-use crate::limits::{CLEARLY_BETTER, LATENCY_FLOOR, MAX_RANDOM_DRAWS, PROBE_ONE_IN};
+use super::health::{EndpointReport, EndpointState, EndpointStates};
+use crate::config::{Candidates, EndpointRef, EndpointSet, Hashed};
+use crate::limits::{
+    CLEARLY_BETTER, LATENCY_FLOOR, MAX_RANDOM_DRAWS, PROBE_ONE_IN, SLOW_START_DRAWS,
+};
 use crate::names::Interned;
+use crate::observe::hashes::HashResult;
+use crate::policy::hash_key::RequestKey;
 
 impl EndpointStates {
     /// Selects an endpoint. Those in `tried` come last, and so do ejected ones; `None` means that
@@ -49,6 +53,44 @@ impl EndpointStates {
             .or_else(|| choice.best(rng, untried))
             .or_else(|| choice.best(rng, |_| true))
             .map(|endpoint| endpoint.id)
+    }
+
+    /// Selects the endpoint of a key, or the next one that is not in `tried`, out of service or full; and whether it is that of
+    /// the key. `None` means that the service has no endpoint in service.
+    pub(crate) fn choose_by_hash(
+        &self,
+        (set, hashed): (&EndpointSet, &Hashed),
+        key: RequestKey,
+        tried: &[Interned],
+        now: Instant,
+    ) -> Option<(Interned, HashResult)> {
+        if let [only] = set.serving() {
+            // A single endpoint is used whatever its state, unless its probes fail.
+            return (!set.is_probed_out(0)).then_some((only.id, HashResult::Own));
+        }
+        let choice = self.choice(set, now, |position| set.is_probed_out(position));
+        let is_full = |id| hashed.loads.as_ref().is_some_and(|it| it.is_full(id));
+        let untried = |id: Interned| !tried.contains(&id);
+        let is_first = Cell::new(true);
+        let first = |may: &dyn Fn(Interned) -> bool| {
+            is_first.set(true);
+            hashed.table.first(key, set.serving(), |position, id| {
+                let may = !set.is_probed_out(position) && may(id);
+                is_first.set(may && is_first.get());
+                may
+            })
+        };
+        let id = first(&|id| untried(id) && choice.in_service(id) && !is_full(id))
+            .or_else(|| first(&|id| untried(id) && choice.in_service(id)))
+            .or_else(|| first(&|id| choice.in_service(id)))
+            .or_else(|| first(&untried))
+            .or_else(|| first(&|_| true))?;
+        let result = if is_first.get() {
+            HashResult::Own
+        } else {
+            HashResult::Next
+        };
+        Some((id, result))
     }
 
     fn choice<'a, O: Fn(usize) -> bool>(
@@ -132,8 +174,9 @@ impl<O: Fn(usize) -> bool> Choice<'_, O> {
     /// weights. Occasionally it stays anyway if it is idle: an endpoint that was slow or failing
     /// once would not be tried again otherwise.
     fn best(&self, rng: &mut impl Rng, may: impl Fn(Interned) -> bool) -> Option<EndpointRef> {
-        let first = self.one(rng, &may)?;
-        let Some(second) = self.one(rng, |id| id != first.id && may(id)) else {
+        let first = self.first(rng, &may)?;
+        let second = self.one(rng, |id| id != first.id && may(id));
+        let Some(second) = second.filter(|second| self.takes(second.id, rng)) else {
             return Some(first);
         };
         let idle = self
@@ -144,6 +187,29 @@ impl<O: Fn(usize) -> bool> Choice<'_, O> {
         }
         let better = self.score(second) > self.score(first) * CLEARLY_BETTER;
         Some(if better { second } else { first })
+    }
+
+    /// Draws one that `may` allows, by weight; those that have just become ready by a part of theirs.
+    fn first(&self, rng: &mut impl Rng, may: impl Fn(Interned) -> bool) -> Option<EndpointRef> {
+        let mut drawn = self.one(rng, &may)?;
+        for _ in 0..SLOW_START_DRAWS {
+            if self.takes(drawn.id, rng) {
+                break;
+            }
+            drawn = self.one(rng, &may)?;
+        }
+        Some(drawn)
+    }
+
+    /// Whether an endpoint that was drawn takes the request: one that has just become ready takes a part of them.
+    fn takes(&self, id: Interned, rng: &mut impl Rng) -> bool {
+        let Some(warming) = self.set.warming() else {
+            return true;
+        };
+        let recovered = |state: &EndpointState| state.recovered(self.now);
+        let recovered = self.states.with_endpoint(id, recovered);
+        let part = warming.part(id, recovered, self.now);
+        part >= 1.0 || rng.random_bool(part)
     }
 
     /// Draws one that is not out of service and that `may` allows, by weight.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use xds::model::Ejection;
 
-use crate::config::EndpointSet;
+use crate::config::{EndpointSet, LoadGuard};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::{EWMA_ALPHA, LATENCY_HALF_LIFE, RECENT_HALF_LIFE};
 use crate::names::{Interned, Table};
@@ -103,6 +103,7 @@ impl EndpointStates {
         let endpoint_use = EndpointUse {
             endpoint: self.endpoint(endpoint),
             service: self.service(set.service()),
+            load: None,
         };
         let state = &endpoint_use.endpoint;
         state.requests.set(state.requests.get().wrapping_add(1));
@@ -124,9 +125,17 @@ impl EndpointStates {
 pub struct EndpointUse {
     endpoint: Rc<EndpointState>,
     service: Rc<ServiceState>,
+    /// Counts it over all shards too, if requests at an endpoint are bounded.
+    load: Option<LoadGuard>,
 }
 
 impl EndpointUse {
+    /// The same, counted over all shards too.
+    pub(crate) fn with_load(mut self, load: Option<LoadGuard>) -> Self {
+        self.load = load;
+        self
+    }
+
     /// Records the result as soon as it is known: at the response head, or at the failure. A
     /// request cancelled by the client has none.
     pub fn report(
@@ -204,6 +213,7 @@ impl Drop for EndpointUse {
     fn drop(&mut self) {
         let in_flight = &self.endpoint.in_flight;
         in_flight.set(in_flight.get().saturating_sub(1));
+        drop(self.load.take());
     }
 }
 
@@ -298,6 +308,11 @@ impl EndpointState {
     pub fn ejected_for(&self, now: Instant) -> Option<Duration> {
         let left = self.ejected_until.get()?.checked_duration_since(now)?;
         (!left.is_zero()).then_some(left)
+    }
+
+    /// When its last ejection ended, if it has.
+    pub(super) fn recovered(&self, now: Instant) -> Option<Instant> {
+        self.ejected_until.get().filter(|until| *until <= now)
     }
 
     pub(super) fn health(&self) -> f64 {

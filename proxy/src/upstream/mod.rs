@@ -26,10 +26,11 @@ use std::time::Instant;
 
 use rand::RngExt;
 
-use crate::config::{Cluster, Protocol, Snapshot};
+use crate::config::{Cluster, Hashed, Protocol, Snapshot};
 use crate::http2::Memory;
 use crate::limits::{FULL_ENDPOINTS, SEARCHED_ENDPOINTS};
 use crate::names::Interned;
+use crate::policy::hash_key::RequestKey;
 use crate::shard::Shard;
 
 use self::endpoint_limit::EndpointLimits;
@@ -101,6 +102,21 @@ impl Upstreams {
                     .is_some_and(|it| cluster.is_probed_out(it))
         });
         free.or(Some(chosen))
+    }
+
+    /// Selects an endpoint of a cluster for a key, as [`EndpointStates::choose_by_hash`]. A request waits for one of the
+    /// connections of its endpoint, as one of a session does.
+    pub(crate) fn choose_by_hash(
+        &self,
+        (cluster, hashed): (&Cluster, &Hashed),
+        key: RequestKey,
+        tried: &[Interned],
+        now: Instant,
+    ) -> Option<Interned> {
+        let set = (&cluster.set, hashed);
+        let (chosen, result) = self.endpoints.choose_by_hash(set, key, tried, now)?;
+        self.shard.counters.hashes.count(result);
+        Some(chosen)
     }
 
     /// Whether a request can be sent to an endpoint without waiting for one of its connections.

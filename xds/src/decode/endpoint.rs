@@ -16,8 +16,8 @@ use super::value::{
 use crate::model::{
     Backend, BackendKey, BackendProtocol, BackendTls, Bind, BindKey, ExternalAuth, Health, Host,
     HostAddress, Hosts, Listener, ListenerKey, ListenerProtocol, Member, Picker, PickerFailureMode,
-    Pool, ProxyProtocolVersion, Serves, Service, ServiceKey, ServicePort, TlsServer, Workload,
-    WorkloadKey,
+    Pool, ProxyProtocolVersion, Serves, Service, ServiceKey, ServicePort, SessionAffinity,
+    TlsServer, Workload, WorkloadKey,
 };
 use crate::proto::{self, listener};
 
@@ -117,11 +117,19 @@ pub(super) fn service(at: &FieldPath<'_>, message: proto::Service) -> Option<Ser
     let key = at.parsed("key", &message.key, ServiceKey::parse);
     let vips = at.list("vips", message.vips, |at, bytes| address(at, &bytes));
     let ports = at.list("ports", message.ports, service_port);
+    let affinity = &at.field("session_affinity");
+    let session_affinity = choice(affinity, message.session_affinity, |it| {
+        Some(match it {
+            proto::SessionAffinity::None => SessionAffinity::None,
+            proto::SessionAffinity::ClientAddress => SessionAffinity::ClientAddress,
+        })
+    });
     features(at, message.features)?;
     Some(Service {
         key: key?,
         vips: vips?,
         ports: ports?,
+        session_affinity: session_affinity?,
     })
 }
 

@@ -23,6 +23,7 @@
 mod answer;
 mod api_keys;
 mod authorization;
+mod balance;
 mod endpoint;
 mod field_path;
 mod filter;

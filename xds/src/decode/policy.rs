@@ -8,6 +8,7 @@ use prost::Message as _;
 use super::answer::{error_pages, respond_policy};
 use super::api_keys::api_keys;
 use super::authorization::authorization;
+use super::balance::balance;
 use super::field_path::{FieldPath, Findings};
 use super::health_check::health_check;
 use super::jwt::{jwt_policy, source};
@@ -62,6 +63,7 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
     );
     let ejection = at.optional("ejection", message.ejection, ejection);
     let health_check = at.optional("health_check", message.health_check, health_check);
+    let balance = at.optional("balance", message.balance, balance);
     let jwt = at.optional("jwt", message.jwt, jwt_policy);
     let api_keys = at.optional("api_keys", message.api_keys, api_keys);
     let authorization = at.optional("authorization", message.authorization, authorization);
@@ -84,13 +86,11 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
         proxy_protocol: proxy_protocol?,
         path_options: path_options?,
         health_path: health_path?,
-        retry_budget: message.retry_budget.map(|budget| RetryBudget {
-            percent: budget.percent,
-            floor: budget.floor,
-        }),
+        retry_budget: message.retry_budget.map(retry_budget),
         retry_constraint: constraint?,
         ejection: ejection?,
         health_check: health_check?,
+        balance: balance?.unwrap_or_default(),
         jwt: jwt?,
         api_keys: api_keys?,
         require_all: message.require_all,
@@ -107,6 +107,13 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
         closes_connections: message.invalid_for_connections,
         hidden: hidden?,
     })
+}
+
+fn retry_budget(message: proto::RetryBudget) -> RetryBudget {
+    RetryBudget {
+        percent: message.percent,
+        floor: message.floor,
+    }
 }
 
 /// The message without what is in it for proxies that do not know `invalid`, `networks`, `rate_limit` or

@@ -83,10 +83,11 @@ fn rate(at: &FieldPath<'_>, message: proto::Rate) -> Option<Rate> {
 fn key(at: &FieldPath<'_>, message: proto::RateLimitKey) -> Option<RateLimitKey> {
     match message.part {
         Some(rate_limit_key::Part::ClientAddress(prefixes)) => {
-            let at = at.field("client_address");
+            let prefixes = address_prefixes(&at.field("client_address"), prefixes);
+            let (ipv4_prefix, ipv6_prefix) = prefixes?;
             Some(RateLimitKey::ClientAddress {
-                ipv4_prefix: prefix(&at.field("ipv4_prefix"), prefixes.ipv4_prefix, 32)?,
-                ipv6_prefix: prefix(&at.field("ipv6_prefix"), prefixes.ipv6_prefix, 128)?,
+                ipv4_prefix,
+                ipv6_prefix,
             })
         }
         Some(rate_limit_key::Part::Header(name)) => {
@@ -100,6 +101,16 @@ fn key(at: &FieldPath<'_>, message: proto::RateLimitKey) -> Option<RateLimitKey>
         Some(rate_limit_key::Part::Path(proto::Unit {})) => Some(RateLimitKey::Path),
         None => at.record_missing_choice(),
     }
+}
+
+/// How many bits of addresses of IPv4 and of IPv6 a key has.
+pub(super) fn address_prefixes(
+    at: &FieldPath<'_>,
+    message: proto::ClientAddressKey,
+) -> Option<(u8, u8)> {
+    let v4 = prefix(&at.field("ipv4_prefix"), message.ipv4_prefix, 32);
+    let v6 = prefix(&at.field("ipv6_prefix"), message.ipv6_prefix, 128);
+    Some((v4?, v6?))
 }
 
 fn prefix(at: &FieldPath<'_>, bits: u32, most: u8) -> Option<u8> {

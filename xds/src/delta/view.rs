@@ -238,7 +238,7 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ObjectName, Resource, Service, ServiceKey};
+    use crate::model::{ObjectName, Resource, Service, ServiceKey, SessionAffinity};
 
     fn service(number: usize) -> Arc<Encoded> {
         let key = ServiceKey::new(&ObjectName::new("a", &number.to_string()));
@@ -246,6 +246,7 @@ mod tests {
             key,
             vips: Vec::new(),
             ports: Vec::new(),
+            session_affinity: SessionAffinity::None,
         };
         Arc::new(Encoded::new(&Resource::from(service)))
     }

@@ -6,7 +6,7 @@ use super::value::{address, list};
 use crate::model::{
     Backend, BackendProtocol, Bind, Health, Host, HostAddress, Hosts, Listener, ListenerProtocol,
     Member, Picker, PickerFailureMode, Pool, ProxyProtocolVersion, Serves, Service, ServicePort,
-    Transport, Workload,
+    SessionAffinity, Transport, Workload,
 };
 use crate::proto::{self, backend, host, listener};
 
@@ -60,6 +60,11 @@ impl From<&Service> for proto::Service {
             key: service.key.to_string(),
             vips: service.vips.iter().map(address).collect(),
             ports: list(&service.ports),
+            session_affinity: match service.session_affinity {
+                SessionAffinity::None => proto::SessionAffinity::None,
+                SessionAffinity::ClientAddress => proto::SessionAffinity::ClientAddress,
+            }
+            .into(),
             features: service.needs().names(),
         }
     }

@@ -7,6 +7,7 @@
 mod answer;
 mod api_keys;
 mod authorization;
+mod balance;
 mod endpoint;
 mod filter;
 pub(crate) mod former;

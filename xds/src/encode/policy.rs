@@ -32,6 +32,7 @@ impl From<&Policy> for proto::Policy {
             retry_constraint: spec.retry_constraint.map(Into::into),
             ejection: spec.ejection.map(Into::into),
             health_check: spec.health_check.as_ref().map(Into::into),
+            balance: (!spec.balance.is_empty()).then(|| (&spec.balance).into()),
             jwt,
             api_keys: spec.api_keys.as_ref().map(Into::into),
             require_all: spec.require_all,

@@ -65,7 +65,7 @@ pub(super) fn of_kind<T: Keyed + Eq>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ObjectName, Service, ServiceKey};
+    use crate::model::{ObjectName, Service, ServiceKey, SessionAffinity};
 
     fn service(name: &str, ports: usize) -> Resource {
         let vips = vec![std::net::Ipv4Addr::LOCALHOST.into(); ports];
@@ -73,6 +73,7 @@ mod tests {
             key: ServiceKey::new(&ObjectName::new("a", name)),
             vips,
             ports: Vec::new(),
+            session_affinity: SessionAffinity::None,
         })
     }
 

@@ -172,6 +172,7 @@ impl PolicySpec {
             retry_constraint: _,
             ejection: _,
             health_check: _,
+            balance: _,
             jwt,
             api_keys,
             // One that is alone restricts nothing, and every kind of credentials that it may be about but tokens
@@ -387,6 +388,7 @@ impl Service {
             key: _,
             vips: _,
             ports: _,
+            session_affinity: _,
         } = self;
         Features::in_use([])
     }

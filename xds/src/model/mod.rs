@@ -8,6 +8,7 @@ mod api_keys;
 mod attachment;
 mod authorization;
 mod backend;
+mod balance;
 mod bind;
 mod change;
 mod dangling;
@@ -48,6 +49,10 @@ pub use authorization::{AuthorizationPolicy, AuthorizationRule};
 pub use backend::{
     Backend, BackendProtocol, Host, HostAddress, Hosts, Member, Picker, PickerFailureMode, Pool,
     ProxyProtocolVersion,
+};
+pub use balance::{
+    Balance, BoundedLoad, HashBalance, HashKey, HashTableSize, InvalidHash, InvalidSlowStart,
+    SlowStart,
 };
 pub use bind::{Bind, Transport};
 pub use change::{Change, ResourceKey};
@@ -110,7 +115,7 @@ pub use tls::{
     Alpn, BackendTls, Certificate, ClientAuth, Der, PrivateKey, Roots, ServerCertificate,
     SubjectAltName, TlsClient, TlsServer, TlsVersion,
 };
-pub use workload::{Health, Serves, Service, ServicePort, Workload};
+pub use workload::{Health, Serves, Service, ServicePort, SessionAffinity, Workload};
 
 /// The whole configuration of one proxy, by kind and key. Resources are shared, so a clone copies
 /// only pointers.

@@ -9,9 +9,9 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use super::{
-    ApiKeyPolicy, AuthorizationPolicy, BackendKey, Certificate, ErrorPage, HealthCheck, HealthPath,
-    JwtPolicy, JwtSource, Limits, ListenerKey, NetworkPolicy, ObjectName, PathRewrite, PolicyKey,
-    RateLimitPolicy, RespondPolicy, ServiceKey, SessionKeys, Target, json, jwt,
+    ApiKeyPolicy, AuthorizationPolicy, BackendKey, Balance, Certificate, ErrorPage, HealthCheck,
+    HealthPath, JwtPolicy, JwtSource, Limits, ListenerKey, NetworkPolicy, ObjectName, PathRewrite,
+    PolicyKey, RateLimitPolicy, RespondPolicy, ServiceKey, SessionKeys, Target, json, jwt,
 };
 
 /// The settings of one policy object for one target. Conflicts are already resolved: of two
@@ -117,6 +117,9 @@ pub struct PolicySpec {
     /// What endpoints are asked, to find out whether they can serve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_check: Option<HealthCheck>,
+    /// How requests are spread over endpoints.
+    #[serde(skip_serializing_if = "Balance::is_empty")]
+    pub balance: Balance,
     /// Tokens that requests must carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwt: Option<JwtPolicy>,

@@ -185,7 +185,7 @@ impl fmt::Display for Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ObjectName, ServiceKey};
+    use crate::model::{ObjectName, ServiceKey, SessionAffinity};
 
     #[test]
     fn a_type_url_names_its_kind() {
@@ -205,6 +205,7 @@ mod tests {
             key: ServiceKey::new(&ObjectName::new("a", "b")),
             vips: Vec::new(),
             ports: Vec::new(),
+            session_affinity: SessionAffinity::None,
         };
         let resource = Resource::from(service);
         let mut model = Model::default();

@@ -17,6 +17,33 @@ pub struct Service {
     pub vips: Vec<IpAddr>,
     /// TCP and UDP ports.
     pub ports: Vec<ServicePort>,
+    /// Whether a client stays at an endpoint.
+    #[serde(
+        rename = "sessionAffinity",
+        skip_serializing_if = "SessionAffinity::is_none"
+    )]
+    pub session_affinity: SessionAffinity,
+}
+
+/// Whether a client stays at an endpoint of a Service, unless a policy says by what requests are spread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub enum SessionAffinity {
+    /// It does not.
+    #[default]
+    None,
+    /// Requests and connections from the same address go to the same endpoint.
+    #[serde(rename = "ClientIP")]
+    ClientAddress,
+}
+
+impl SessionAffinity {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_none(&self) -> bool {
+        *self == Self::None
+    }
 }
 
 /// A port of a service. TCP and UDP each have their own numbers.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xds::delta::{Acknowledged, Answered, Encoded, Member, Poll, Publication, Refusal, Views};
 use xds::discovery::Status;
-use xds::model::{Kind, ObjectName, Resource, Service, ServiceKey};
+use xds::model::{Kind, ObjectName, Resource, Service, ServiceKey, SessionAffinity};
 
 use crate::support::{Stream, gateway, key, names, publication};
 
@@ -99,6 +99,7 @@ fn large_batches_are_sent_in_numbered_parts() {
             key: ServiceKey::new(&ObjectName::new("a", &number.to_string())),
             vips: vec![std::net::Ipv6Addr::from(u128::from(number)).into(); 10_000],
             ports: Vec::new(),
+            session_affinity: SessionAffinity::None,
         })
     };
     let services: Vec<Resource> = (0..30).map(service).collect();

@@ -7,7 +7,9 @@ use bytes::Buf;
 use prost::Message;
 use xds::delta::{Answered, Encoded, Member, Outgoing, Poll, ProxySession, Publication, Views};
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Status};
-use xds::model::{Features, Kind, ObjectName, Resource, ResourceKey, Service, ServiceKey};
+use xds::model::{
+    Features, Kind, ObjectName, Resource, ResourceKey, Service, ServiceKey, SessionAffinity,
+};
 
 pub(crate) fn gateway() -> ObjectName {
     ObjectName::new("a", "web")
@@ -19,6 +21,7 @@ pub(crate) fn service(name: &str, content: u8) -> Resource {
         key: ServiceKey::new(&ObjectName::new("a", name)),
         vips: vec![[127, 0, 0, content].into()],
         ports: Vec::new(),
+        session_affinity: SessionAffinity::None,
     })
 }
 

@@ -8,7 +8,7 @@ use proptest::{collection::vec, option};
 use xds::model::{
     Backend, BackendProtocol, BackendTls, Bind, Health, Host, HostAddress, Hosts, Listener,
     ListenerProtocol, Member, Picker, PickerFailureMode, Pool, ProxyProtocolVersion, Serves,
-    Service, ServicePort, Workload, WorkloadKey,
+    Service, ServicePort, SessionAffinity, Workload, WorkloadKey,
 };
 
 use super::filter::external_auth;
@@ -60,8 +60,12 @@ prop_compose! {
         key in service_key(),
         vips in vec(address(), 0..3),
         ports in vec(service_port(), 0..4),
+        session_affinity in prop_oneof![
+            Just(SessionAffinity::None),
+            Just(SessionAffinity::ClientAddress),
+        ],
     ) -> Service {
-        Service { key, vips, ports }
+        Service { key, vips, ports, session_affinity }
     }
 }
 

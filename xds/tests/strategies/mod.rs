@@ -5,6 +5,7 @@
 mod answer;
 mod api_keys;
 mod authorization;
+mod balance;
 mod endpoint;
 mod filter;
 mod health_check;

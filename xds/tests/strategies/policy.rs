@@ -15,6 +15,7 @@ use xds::model::{
 use super::answer::{error_page, respond};
 use super::api_keys::api_keys;
 use super::authorization::authorization;
+use super::balance::balance;
 use super::health_check::health_check;
 use super::jwt::{jwt_policy, source};
 use super::path_rewrite::path_rewrite;
@@ -68,7 +69,8 @@ prop_compose! {
                 .prop_map(|(percent, floor)| RetryBudget { percent, floor }),
         ),
         retry_constraint in option::of(retry_constraint()),
-        (ejection, health_check) in (option::of(ejection()), option::of(health_check()).boxed()),
+        (ejection, health_check, balance) in
+            (option::of(ejection()), option::of(health_check()).boxed(), balance().boxed()),
         ((jwt, api_keys, authorization, networks, rate_limit, respond, path_rewrite), is_invalid) in restrictions(),
         ((closes_connections, overrides, require_all), error_pages) in
             (any::<(bool, bool, bool)>(), option::of(vec(error_page(), 1..3)).boxed()),
@@ -86,6 +88,7 @@ prop_compose! {
             retry_constraint,
             ejection,
             health_check,
+            balance,
             jwt,
             api_keys,
             require_all,

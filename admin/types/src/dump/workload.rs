@@ -6,12 +6,16 @@ use super::{BackendTls, Endpoint, EndpointHealth};
 
 /// A Kubernetes Service with its endpoints.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Service {
     /// Its key: `Service/namespace/name`.
     pub key: String,
     /// Cluster IP addresses; empty for a headless service.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vips: Vec<String>,
+    /// `ClientIP` if clients stay at an endpoint; left out otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_affinity: Option<String>,
     /// Ports with their protocol.
     pub ports: Vec<ServicePort>,
     /// Endpoints with their state.

@@ -6,8 +6,8 @@ use std::num::NonZeroU16;
 
 use xds::encode;
 use xds::model::{
-    BackendProtocol, Health, ObjectName, Serves, Service, ServiceKey, ServicePort, Transport,
-    Workload, WorkloadKey,
+    BackendProtocol, Health, ObjectName, Serves, Service, ServiceKey, ServicePort, SessionAffinity,
+    Transport, Workload, WorkloadKey,
 };
 
 use super::api;
@@ -165,7 +165,16 @@ fn service(
     let mut ports: Vec<ServicePort> = ports.collect();
     ports.shrink_to_fit();
     vips.shrink_to_fit();
-    Service { key, vips, ports }
+    let session_affinity = match spec.session_affinity {
+        api::SessionAffinity::ClientAddress => SessionAffinity::ClientAddress,
+        api::SessionAffinity::None => SessionAffinity::None,
+    };
+    Service {
+        key,
+        vips,
+        ports,
+        session_affinity,
+    }
 }
 
 /// `None` for SCTP, which no route carries.

@@ -43,6 +43,7 @@ impl Unit for CostUnit {
             HolderKind::RateTables => of_policy(reader, name, rate_tables_at_target),
             HolderKind::Answers => of_policy(reader, name, answers_at_target),
             HolderKind::PathRewrite => of_policy(reader, name, path_rewrite_at_target),
+            HolderKind::HashTables => of_policy(reader, name, hash_tables_at_target),
             HolderKind::Backend => of_backend(reader, name),
             HolderKind::XBackend => of_x_backend(reader, name),
             HolderKind::Pool => of_pool(reader, name),
@@ -70,7 +71,8 @@ impl Unit for CostUnit {
             | HolderKind::Networks
             | HolderKind::RateTables
             | HolderKind::Answers
-            | HolderKind::PathRewrite => store.traffic_policies.contains_key(name),
+            | HolderKind::PathRewrite
+            | HolderKind::HashTables => store.traffic_policies.contains_key(name),
             HolderKind::Backend => store.backends.contains_key(name),
             HolderKind::XBackend => store.x_backends.contains_key(name),
             HolderKind::Pool => store.inference_pools.contains_key(name),
@@ -97,8 +99,12 @@ fn bytes(resource: &Resource) -> u64 {
 }
 
 /// What a policy takes at one more target, beside what it takes at others.
-type AtTarget =
-    fn(&ObjectName, &PolicyTarget, &ClaimedPolicy, Option<RoomCost>) -> Option<RoomCost>;
+type AtTarget = fn(
+    &UnitReader<'_>,
+    (&ObjectName, &PolicyTarget),
+    &ClaimedPolicy,
+    Option<RoomCost>,
+) -> Option<RoomCost>;
 
 /// What a policy takes at its targets, as `cost` says for each.
 fn of_policy(reader: &UnitReader<'_>, name: &ObjectName, cost: AtTarget) -> Option<HolderCost> {
@@ -115,7 +121,7 @@ fn of_policy(reader: &UnitReader<'_>, name: &ObjectName, cost: AtTarget) -> Opti
         }
         for gateway in &*users {
             let before = costs.get(gateway).copied();
-            if let Some(cost) = cost(name, &target, claimed, before) {
+            if let Some(cost) = cost(reader, (name, &target), claimed, before) {
                 costs.insert(gateway.clone(), cost);
             }
         }
@@ -132,8 +138,8 @@ fn of_policy(reader: &UnitReader<'_>, name: &ObjectName, cost: AtTarget) -> Opti
     reason = "as that of networks, which not all policies have"
 )]
 fn cost_at_target(
-    name: &ObjectName,
-    target: &PolicyTarget,
+    _: &UnitReader<'_>,
+    (name, target): (&ObjectName, &PolicyTarget),
     claimed: &ClaimedPolicy,
     before: Option<RoomCost>,
 ) -> Option<RoomCost> {
@@ -147,8 +153,8 @@ fn cost_at_target(
 
 /// The networks of a policy, which are the same at all targets, and searched in only once.
 fn networks_at_target(
-    _: &ObjectName,
-    _: &PolicyTarget,
+    _: &UnitReader<'_>,
+    _: (&ObjectName, &PolicyTarget),
     claimed: &ClaimedPolicy,
     before: Option<RoomCost>,
 ) -> Option<RoomCost> {
@@ -165,8 +171,8 @@ fn networks_at_target(
 
 /// The rules of rate limits, and the bytes of their keys: each target has its own.
 fn rate_tables_at_target(
-    _: &ObjectName,
-    _: &PolicyTarget,
+    _: &UnitReader<'_>,
+    _: (&ObjectName, &PolicyTarget),
     claimed: &ClaimedPolicy,
     before: Option<RoomCost>,
 ) -> Option<RoomCost> {
@@ -177,8 +183,8 @@ fn rate_tables_at_target(
 
 /// The bodies of answers: over xDS, each target has its own.
 fn answers_at_target(
-    _: &ObjectName,
-    _: &PolicyTarget,
+    _: &UnitReader<'_>,
+    _: (&ObjectName, &PolicyTarget),
     claimed: &ClaimedPolicy,
     before: Option<RoomCost>,
 ) -> Option<RoomCost> {
@@ -199,8 +205,8 @@ fn bodies(spec: &PolicySpec) -> RoomCost {
 
 /// The rewrite of paths, which proxies compile for each target.
 fn path_rewrite_at_target(
-    _: &ObjectName,
-    _: &PolicyTarget,
+    _: &UnitReader<'_>,
+    _: (&ObjectName, &PolicyTarget),
     claimed: &ClaimedPolicy,
     before: Option<RoomCost>,
 ) -> Option<RoomCost> {
@@ -208,6 +214,22 @@ fn path_rewrite_at_target(
         return before;
     };
     let own = [1, rule.compiled_bytes() as u64];
+    Some(sum(before.unwrap_or_default(), own))
+}
+
+/// The tables of endpoints, which proxies have for each port of a Service that routes use.
+fn hash_tables_at_target(
+    reader: &UnitReader<'_>,
+    (_, target): (&ObjectName, &PolicyTarget),
+    claimed: &ClaimedPolicy,
+    before: Option<RoomCost>,
+) -> Option<RoomCost> {
+    let hash = claimed.spec.balance.hash.as_ref()?;
+    let tables = match target {
+        PolicyTarget::Service(key) => reader.ports_in_use(key).len() as u64,
+        _ => 1,
+    };
+    let own = [tables, tables * hash.table_bytes()];
     Some(sum(before.unwrap_or_default(), own))
 }
 

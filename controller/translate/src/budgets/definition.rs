@@ -72,3 +72,24 @@ impl Unit {
 
 pub(super) const KIB: u64 = 1024;
 pub(super) const MIB: u64 = 1024 * KIB;
+
+/// The enum of all budgets, with their definitions in the same order.
+macro_rules! budgets {
+    ($($(#[$doc:meta])* $budget:ident = $definition:expr;)*) => {
+        /// A budget of the control plane.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Budget {
+            $($(#[$doc])* $budget,)*
+        }
+
+        impl Budget {
+            /// All budgets, in the order of the table.
+            pub const ALL: [Self; COUNT] = [$(Self::$budget),*];
+        }
+
+        const COUNT: usize = [$(stringify!($budget)),*].len();
+
+        static DEFINITIONS: [Definition; COUNT] = [$($definition),*];
+    };
+}
+pub(super) use budgets;

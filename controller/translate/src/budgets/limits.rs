@@ -36,6 +36,8 @@ impl Limits {
             Budget::GatewayAnswerBytes,
             Budget::GatewayPathRewrites,
             Budget::GatewayPathRewriteBytes,
+            Budget::GatewayHashTables,
+            Budget::GatewayHashTableBytes,
             Budget::GatewayClosingPolicies,
             Budget::GatewayBackends,
             Budget::GatewayBackendBytes,

@@ -25,28 +25,9 @@ use xds::model::{Pattern, PatternBudget};
 use crate::status::reason::Reason;
 
 pub use definition::{Definition, Unit};
-use definition::{KIB, MIB};
+use definition::{KIB, MIB, budgets};
 pub use limits::Limits;
 pub(crate) use usage::Use;
-
-macro_rules! budgets {
-    ($($(#[$doc:meta])* $budget:ident = $definition:expr;)*) => {
-        /// A budget of the control plane.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Budget {
-            $($(#[$doc])* $budget,)*
-        }
-
-        impl Budget {
-            /// All budgets, in the order of the table.
-            pub const ALL: [Self; COUNT] = [$(Self::$budget),*];
-        }
-
-        const COUNT: usize = [$(stringify!($budget)),*].len();
-
-        static DEFINITIONS: [Definition; COUNT] = [$($definition),*];
-    };
-}
 
 budgets! {
     /// Rules of a route, times its listeners.
@@ -275,6 +256,31 @@ budgets! {
         raised_by: "nobody",
         why: "as much as those of routes have; an ordinary one takes 3 to 8 KiB, and a proxy keeps each as often as \
               its policy has targets",
+    };
+    /// Tables of endpoints of a Gateway.
+    GatewayHashTables = Definition {
+        name: "gateway_hash_tables",
+        counts: "tables of `balance.hash` at a Gateway, one for each target of its policy; for a Service, one for each \
+                 port that routes use",
+        unit: Unit::Count,
+        default: 8192,
+        cap: 8192,
+        condition: "newest policies `Accepted=False`; they have no effect, and requests are balanced as without them",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "as many as a Gateway may have backends; each has an own list of endpoints beside its table",
+    };
+    /// Bytes of these tables.
+    GatewayHashTableBytes = Definition {
+        name: "gateway_hash_table_bytes",
+        counts: "bytes of these tables, 2 for each slot of `table`",
+        unit: Unit::Bytes,
+        default: 16 * MIB,
+        cap: 16 * MIB,
+        condition: "newest policies `Accepted=False`; they have no effect, and requests are balanced as without them",
+        reason: Some(Reason::GatewayFull),
+        raised_by: "nobody",
+        why: "128 tables of 65 537 slots, or eight of 1 048 573; all shards of a proxy share one",
     };
     /// Backends of a Gateway.
     GatewayBackends = Definition {

@@ -82,7 +82,8 @@ fn emitting(holder: &Holder) -> AnyUnit {
         | HolderKind::Networks
         | HolderKind::RateTables
         | HolderKind::Answers
-        | HolderKind::PathRewrite => EffectUnit(name).into(),
+        | HolderKind::PathRewrite
+        | HolderKind::HashTables => EffectUnit(name).into(),
         HolderKind::Backend => BackendUseUnit(name).into(),
         HolderKind::XBackend => XBackendUnit(name).into(),
         HolderKind::Pool => PoolUnit(name).into(),

@@ -28,6 +28,8 @@ pub(crate) enum HolderKind {
     Answers,
     /// The rewrite of paths of a TrafficPolicy.
     PathRewrite,
+    /// The tables of endpoints of a TrafficPolicy.
+    HashTables,
     Backend,
     XBackend,
     Pool,
@@ -47,6 +49,8 @@ pub(crate) enum Room {
     Answers,
     /// Rewrites of paths.
     PathRewrites,
+    /// Tables of endpoints.
+    HashTables,
     /// Backends, XBackends and InferencePools.
     Backends,
     /// Services with their endpoints.
@@ -62,6 +66,7 @@ impl HolderKind {
             Self::RateTables => Room::RateTables,
             Self::Answers => Room::Answers,
             Self::PathRewrite => Room::PathRewrites,
+            Self::HashTables => Room::HashTables,
             Self::Backend | Self::XBackend | Self::Pool => Room::Backends,
             Self::Service => Room::Services,
         }
@@ -77,6 +82,7 @@ impl Room {
             Self::RateTables => [Budget::GatewayRateRules, Budget::GatewayRateTables],
             Self::Answers => [Budget::GatewayAnswers, Budget::GatewayAnswerBytes],
             Self::PathRewrites => [Budget::GatewayPathRewrites, Budget::GatewayPathRewriteBytes],
+            Self::HashTables => [Budget::GatewayHashTables, Budget::GatewayHashTableBytes],
             Self::Backends => [Budget::GatewayBackends, Budget::GatewayBackendBytes],
             Self::Services => [Budget::GatewayEndpoints, Budget::GatewayEndpointBytes],
         }
@@ -94,6 +100,7 @@ impl Room {
             | Self::Networks
             | Self::Answers
             | Self::PathRewrites
+            | Self::HashTables
             | Self::Backends
             | Self::Services => &[[true, true]],
         }

@@ -138,6 +138,7 @@ mod tests {
         let files = [
             "api_keys.yaml",
             "backend.yaml",
+            "balance.yaml",
             "error_pages.yaml",
             "health_check.yaml",
             "jwt.yaml",

@@ -233,6 +233,7 @@ impl EffectUnit {
             HolderKind::Networks,
             HolderKind::Answers,
             HolderKind::PathRewrite,
+            HolderKind::HashTables,
         ];
         { parts.into_iter().map(of) }.fold(policy.and(rate_rules), FullGateways::and)
     }

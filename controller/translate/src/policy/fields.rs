@@ -51,7 +51,7 @@ pub(crate) enum FieldScope {
     Client,
     /// Gateways, and destinations of requests.
     Upstream,
-    /// Destinations of requests.
+    /// Destinations of requests, connections and datagrams.
     Destination,
     Any,
 }
@@ -65,7 +65,7 @@ impl FieldScope {
                 self.holds_for_listener_sets()
             }
             PolicyTarget::Listener(_) => {
-                ![Self::Upstream, Self::HttpRoute, Self::Destination].contains(&self)
+                ![Self::Upstream, Self::Destination, Self::HttpRoute].contains(&self)
             }
             PolicyTarget::Route { kind, .. } | PolicyTarget::Rule { kind, .. } => {
                 let is_of_requests = RouteKind::named(kind).is_some_and(RouteKind::is_of_requests);
@@ -174,6 +174,8 @@ macro_rules! fields {
             field!("retryBudget", Upstream, retry_budget),
             field!("ejection", Upstream, ejection),
             field!("healthCheck", Destination, health_check),
+            field!("balance.hash", Destination, balance.hash),
+            field!("balance.slowStart", Destination, balance.slow_start),
             $(field!(concat!("limits.", $name), $scope, limits.$field, |own, other| {
                 let effective = |given| {
                     let default = <limits::$kind as LimitKind>::default($default);
@@ -256,7 +258,7 @@ mod tests {
             let gateway = ListenerKey::new("Gateway", &ObjectName::new("a", "b"), "c");
             let is_of_sockets =
                 !field.reach.holds(&set) && field.reach.holds(&PolicyTarget::Listener(gateway));
-            let name = field.name.trim_start_matches("limits.");
+            let name = field.name.rsplit('.').next().unwrap_or_default();
             let (_, described) = DEFINITION
                 .split_once(&format!(" {name}:\n"))
                 .expect("a definition");

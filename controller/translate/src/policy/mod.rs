@@ -20,6 +20,7 @@ pub(crate) mod backend_traffic_effect;
 pub(crate) mod backend_traffic_status;
 pub(crate) mod backend_traffic_target;
 pub(crate) mod backend_traffic_unit;
+pub(crate) mod balance;
 pub(crate) mod beside_filters;
 pub(crate) mod bodies;
 pub(crate) mod checks;

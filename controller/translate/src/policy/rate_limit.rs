@@ -10,7 +10,8 @@ use xds::model::{
 };
 
 use super::api::{
-    RateLimitHeadersSpec, RateLimitKeySpec, RateLimitRuleSpec, RateLimitSpec, RatePeriodSpec,
+    ClientAddressKeySpec, RateLimitHeadersSpec, RateLimitKeySpec, RateLimitRuleSpec, RateLimitSpec,
+    RatePeriodSpec,
 };
 use super::expression::Expression;
 use crate::status::problem::Problem;
@@ -132,43 +133,69 @@ fn rate(spec: &RateLimitRuleSpec) -> Result<Option<Rate>, (&'static str, String)
 }
 
 /// A part of a key, or what is wrong with which of its fields.
-fn lower_key(spec: &RateLimitKeySpec) -> Result<RateLimitKey, (&'static str, String)> {
+fn lower_key(spec: &RateLimitKeySpec) -> Result<RateLimitKey, KeyProblem> {
     let parts = [
         spec.client_address.map(|bits| {
-            if bits.ipv4_prefix > 32 {
-                let message = format!("{} is too long: use 32 or less", bits.ipv4_prefix);
-                return Err((".clientAddress.ipv4Prefix", message));
-            }
-            if bits.ipv6_prefix > 128 {
-                let message = format!("{} is too long: use 128 or less", bits.ipv6_prefix);
-                return Err((".clientAddress.ipv6Prefix", message));
-            }
+            let (ipv4_prefix, ipv6_prefix) = address_prefixes(bits)?;
             Ok(RateLimitKey::ClientAddress {
-                ipv4_prefix: bits.ipv4_prefix,
-                ipv6_prefix: bits.ipv6_prefix,
+                ipv4_prefix,
+                ipv6_prefix,
             })
         }),
-        spec.header.as_ref().map(|name| {
-            let parsed = HeaderName::from_bytes(name.as_bytes());
-            let parsed = parsed.map(RateLimitKey::Header);
-            parsed.map_err(|_| (".header", format!("`{name}` is not a header name")))
-        }),
-        spec.claim.as_ref().map(|name| match &**name {
-            "" => Err((".claim", "is empty: name a claim".to_owned())),
-            name => Ok(RateLimitKey::Claim(name.to_owned())),
-        }),
-        spec.cookie.as_ref().map(|name| {
-            let parsed = HeaderName::from_bytes(name.as_bytes());
-            let parsed = parsed.map(|_| RateLimitKey::Cookie(name.clone()));
-            parsed.map_err(|_| (".cookie", format!("`{name}` is not a name of a cookie")))
-        }),
+        (spec.header.as_deref()).map(|name| header(name).map(RateLimitKey::Header)),
+        (spec.claim.as_deref()).map(|name| claim(name).map(RateLimitKey::Claim)),
+        (spec.cookie.as_deref()).map(|name| cookie(name).map(RateLimitKey::Cookie)),
         spec.host.map(|_| Ok(RateLimitKey::Host)),
         spec.path.map(|_| Ok(RateLimitKey::Path)),
     ];
+    only_part(
+        parts,
+        "set exactly one of clientAddress, header, claim, cookie, host and path",
+    )
+}
+
+/// A field of a part of a key, and what is wrong with it.
+pub(super) type KeyProblem = (&'static str, String);
+
+/// The part of a key that is set, if it is the only one.
+pub(super) fn only_part<K, const N: usize>(
+    parts: [Option<Result<K, KeyProblem>>; N],
+    message: &str,
+) -> Result<K, KeyProblem> {
     let mut parts = parts.into_iter().flatten();
     if let (Some(part), None) = (parts.next(), parts.next()) {
         return part;
     }
-    let message = "set exactly one of clientAddress, header, claim, cookie, host and path";
     Err(("", message.to_owned()))
+}
+
+/// How many bits of addresses of IPv4 and of IPv6 are meant.
+pub(super) fn address_prefixes(bits: ClientAddressKeySpec) -> Result<(u8, u8), KeyProblem> {
+    if bits.ipv4_prefix > 32 {
+        let message = format!("{} is too long: use 32 or less", bits.ipv4_prefix);
+        return Err((".clientAddress.ipv4Prefix", message));
+    }
+    if bits.ipv6_prefix > 128 {
+        let message = format!("{} is too long: use 128 or less", bits.ipv6_prefix);
+        return Err((".clientAddress.ipv6Prefix", message));
+    }
+    Ok((bits.ipv4_prefix, bits.ipv6_prefix))
+}
+
+pub(super) fn header(name: &str) -> Result<HeaderName, KeyProblem> {
+    let parsed = HeaderName::from_bytes(name.as_bytes());
+    parsed.map_err(|_| (".header", format!("`{name}` is not a header name")))
+}
+
+pub(super) fn claim(name: &str) -> Result<String, KeyProblem> {
+    match name {
+        "" => Err((".claim", "is empty: name a claim".to_owned())),
+        name => Ok(name.to_owned()),
+    }
+}
+
+pub(super) fn cookie(name: &str) -> Result<String, KeyProblem> {
+    let parsed = HeaderName::from_bytes(name.as_bytes());
+    let parsed = parsed.map(|_| name.to_owned());
+    parsed.map_err(|_| (".cookie", format!("`{name}` is not a name of a cookie")))
 }

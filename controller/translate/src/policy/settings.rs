@@ -20,7 +20,8 @@ use super::networks::ReadLists;
 use super::path_rewrite::{self, ANSWERED_UNTIL_THEN};
 use super::precedence::REFUSED_UNTIL_THEN;
 use super::{
-    answer, api, api_keys, authorization, error_pages, health_check, jwt, networks, rate_limit,
+    answer, api, api_keys, authorization, balance, error_pages, health_check, jwt, networks,
+    rate_limit,
 };
 use crate::backend::referrer::{Referrer, TrafficKind};
 use crate::objects::reader::Reader;
@@ -94,6 +95,7 @@ pub(crate) fn lower(
         }
         None => {}
     }
+    spread(spec, (&mut lowered, &mut findings));
     refusal = refusal.or(findings.invalid_rewrite);
     if let Some(invalid) = findings.invalid {
         lowered = PolicySpec {
@@ -213,6 +215,20 @@ fn restrict(
         lowered.error_pages = pages;
     }
     findings.read.bodies = bodies.read;
+}
+
+/// How requests are spread over endpoints. What is invalid is left out: requests are served without it.
+fn spread(spec: &TrafficPolicySpec, (lowered, findings): (&mut PolicySpec, &mut Findings)) {
+    if let Some(spec) = &spec.balance {
+        let (balance, problems) = balance::lower(spec);
+        let of_balance = |problem: Problem| Problem {
+            field: format!("spec.balance{}", problem.field),
+            ..problem
+        };
+        let problems = problems.into_iter().map(of_balance);
+        findings.left_out.extend(problems);
+        lowered.balance = balance;
+    }
 }
 
 /// Why nothing of a policy is left.

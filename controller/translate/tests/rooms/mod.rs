@@ -4,6 +4,7 @@ mod answers;
 mod backends;
 mod certificates;
 mod closed_hosts;
+mod hash_tables;
 mod listener_limits;
 mod networks;
 mod path_rewrites;

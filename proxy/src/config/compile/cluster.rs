@@ -5,11 +5,14 @@ use std::collections::btree_map::Entry;
 use std::net::{IpAddr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
+use std::time::Instant;
 
 use xds::model::{
-    self, Certificate, Health, Hosts, Member, Model, RetryConstraint, RetryRate, Workload,
+    self, Certificate, HashBalance, Health, Hosts, Member, Model, RetryConstraint, RetryRate,
+    Workload,
 };
 
+use super::hash::{self, HashSettings};
 use super::health_check::CheckCompiler;
 use super::ids::{EndpointKey, Ids};
 use super::index::Index;
@@ -90,6 +93,16 @@ impl ClusterCompiler<'_> {
         let ejection = layers.field(|spec| spec.ejection).unwrap_or(EJECTION);
         let (id, mut set, mut endpoints) =
             self.endpoints(&name, settings, ejection, self.address_states(source));
+        let slow_start = own.field(|spec| spec.balance.slow_start);
+        let hash = self.hash(source);
+        set = match slow_start {
+            // A hash does not draw by weight.
+            Some(slow) if hash.is_none() => {
+                set.with_slow_start(slow, before.map(|it| &it.set), Instant::now())
+            }
+            _ => set,
+        };
+        let hashed = hash.map(|hash| Box::new(hash::hashed(&hash, &set, &endpoints, before)));
         let mut health_check = None;
         if let Some(check) = self.health_check(source, place, own) {
             let compiler = CheckCompiler {
@@ -109,6 +122,7 @@ impl ClusterCompiler<'_> {
             protection,
             protocol: source.protocol(),
             set,
+            hashed,
             endpoints,
             connections_per_shard: per_shard(limits.upstream_connections, self.shards),
             endpoint_connections: limits.endpoint_connections,
@@ -137,6 +151,18 @@ impl ClusterCompiler<'_> {
         let check = own.field(|spec| spec.health_check.as_ref())?;
         let is_used = self.users.of(place.index).next().is_some();
         (is_used && source.can_be_probed(check)).then_some(check)
+    }
+
+    /// By what its requests are spread.
+    fn hash(&self, source: Source<'_>) -> Option<HashBalance> {
+        let settings = HashSettings {
+            model: self.model,
+            policies: self.policies,
+        };
+        match source {
+            Source::Port(service, _) => settings.of_service(&service.key),
+            Source::Backend(backend) => settings.of_backend(&backend.key),
+        }
     }
 
     fn retry_limit(&self, layers: &GatewayLayers<'_>) -> RetryLimit {
@@ -170,6 +196,7 @@ impl ClusterCompiler<'_> {
             protection,
             protocol: Protocol::Http2,
             set,
+            hashed: None,
             endpoints,
             connections_per_shard: per_shard(limits.upstream_connections, self.shards),
             endpoint_connections: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use xds::model::{
     Attachment, BindKey, Listener, ListenerKey, Model, ObjectName, PolicyTarget, Resource, Route,
-    RouteKey,
+    RouteKey, SessionAffinity,
 };
 
 use super::index::Index;
@@ -96,7 +96,15 @@ impl Dirty {
                 self.listener_with_rules(&listener.key, index);
             }
             Resource::Route(route) => self.everywhere(&route.key),
-            Resource::Service(service) => drop(self.targets.insert(service.key.to_shared())),
+            Resource::Service(service) => {
+                let key = service.key.to_shared();
+                if service.session_affinity == SessionAffinity::None {
+                    self.targets.insert(key);
+                } else {
+                    // Backends of a rule may be drawn by it.
+                    self.used(key, model, index);
+                }
+            }
             Resource::Backend(backend) => drop(self.targets.insert(backend.key.to_shared())),
             Resource::Workload(workload) => {
                 let services = workload.serves.iter().map(|it| it.service.to_shared());

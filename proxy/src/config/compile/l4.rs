@@ -28,6 +28,9 @@ impl RuleCompiler<'_> {
             networks,
             refused_by: settings.invalid_for_connections.map(policy_name),
             draw: Draw::new(&weights),
+            hashed_draw: self
+                .hash
+                .of_draw({ rule.backends.iter() }.map(|it| (&it.target, it.weight))),
             backends: rule
                 .backends
                 .iter()

@@ -12,6 +12,7 @@ mod bind;
 mod cluster;
 mod dirty;
 mod enforced;
+mod hash;
 mod head;
 mod health_check;
 mod ids;

@@ -11,6 +11,7 @@ use super::answer::Answers;
 use super::api_keys::KeyTables;
 use super::authorization::Authorizations;
 use super::dirty::{Affected, Dirty, DirtyRule};
+use super::hash::HashSettings;
 use super::ids::{Ids, PlacedKey};
 use super::jwt::Authenticators;
 use super::listener::{self, Listeners, Placed};
@@ -158,6 +159,10 @@ impl<'c> RulePlacer<'c> {
         let mut compiler = RuleCompiler {
             policies: self.policies,
             targets: self.targets,
+            hash: HashSettings {
+                model: self.model,
+                policies: self.policies,
+            },
             gateway,
             settings: &settings,
             jwt: self.jwt,

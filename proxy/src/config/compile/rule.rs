@@ -11,6 +11,7 @@ use xds::model::{
 use super::answer::Answers;
 use super::api_keys::KeyTables;
 use super::authorization::Authorizations;
+use super::hash::HashSettings;
 use super::ids::{Ids, PlacedKey};
 use super::jwt::Authenticators;
 use super::last::Last;
@@ -109,6 +110,7 @@ pub(super) struct LastSettings {
 pub(super) struct RuleCompiler<'c> {
     pub(super) policies: &'c Policies,
     pub(super) targets: &'c Targets,
+    pub(super) hash: HashSettings<'c>,
     pub(super) gateway: &'c ObjectName,
     /// Settings of Gateway, listener, route and rule.
     pub(super) settings: &'c RequestSettings<'c>,
@@ -138,8 +140,10 @@ impl<'c> RuleCompiler<'c> {
         let weights: Vec<u32> = rule.backends.iter().map(|backend| backend.weight).collect();
         let authorization = self.authorization_of(settings);
         let rate_limits = self.rate_limits.all_of(settings, self.shards);
+        let targets = || rule.backends.iter().map(|it| &it.target);
         let reads_claims = !authorization.is_empty()
             || answer_reads_claims
+            || self.hash.reads_claims(targets())
             || rate_limits.iter().any(|(limit, _)| limit.reads_claims());
         let claims_use = if reads_claims {
             ClaimsUse::Rules
@@ -210,6 +214,9 @@ impl<'c> RuleCompiler<'c> {
                 self.answers.pages_in_force(policy, targets, gateway)
             }),
             invalid: rule.invalid.clone(),
+            hashed_draw: self
+                .hash
+                .of_draw({ rule.backends.iter() }.map(|it| (&it.target, it.weight))),
         };
         (!extras.is_empty()).then(|| Box::new(extras))
     }

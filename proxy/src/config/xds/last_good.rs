@@ -182,7 +182,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use tempfile::TempDir;
-    use xds::model::{Service, ServiceKey};
+    use xds::model::{Service, ServiceKey, SessionAffinity};
 
     use super::*;
 
@@ -193,6 +193,7 @@ mod tests {
                 key: ServiceKey::new(&ObjectName::new("a", &number.to_string())),
                 vips: Vec::new(),
                 ports: Vec::new(),
+                session_affinity: SessionAffinity::None,
             }));
         }
         SavedConfig {

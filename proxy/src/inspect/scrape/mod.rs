@@ -69,6 +69,7 @@ impl Scrape<'_> {
         self.api_keys(out);
         self.authorizations(out);
         self.networks(out);
+        self.hashes(out);
         self.responds(out);
         self.error_pages(out);
         self.page_requests(out);

@@ -8,6 +8,7 @@ use super::Scrape;
 use super::names::Names;
 use super::table::{Table, by_cause, by_reason, durations, ids};
 use crate::observe::external_auth::AuthResult;
+use crate::observe::hashes::HashResult;
 use crate::observe::picks::{PickResult, ReviewFailure};
 use crate::observe::series::Series;
 use crate::policy::answer::{Decision, PageResult, PageSource};
@@ -202,6 +203,17 @@ impl Scrape<'_> {
         for outside in Outside::ALL {
             let count = self.sum(|shard| shard.networks.outside.of(*outside));
             result("denied", outside.reason(), count);
+        }
+    }
+
+    /// Endpoints that were chosen by hash.
+    pub(super) fn hashes(&self, out: &mut Exposition) {
+        let help = "Requests, connections and sessions of datagrams that are spread by hash, by whether they went to the \
+            endpoint of their key, to another one, or have no key.";
+        let mut family = out.counter("hash_results", help);
+        for result in HashResult::ALL {
+            let count = self.sum(|shard| shard.hashes.of(*result));
+            family.number(&Labels::none().with("result", result.reason()), count);
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::SessionKey;
 use crate::config::{Address, ClusterIndex, L4Rule, Listener, Snapshot};
 use crate::exchange::Proxy;
-use crate::exchange::choice::{choose, draw};
+use crate::exchange::choice::{choose, draw, key_of_address};
 use crate::failure::FailureKind;
 use crate::l4::{ConnectionRecord, Protocol};
 use crate::names::Interned;
@@ -61,7 +61,7 @@ impl UdpSession {
                 trace.networks(client, &rule.networks);
             }
         }
-        let reached = reach(&proxy.upstreams, &snapshot, listener, &mut record);
+        let reached = reach(&proxy.upstreams, &snapshot, (listener, key), &mut record);
         let reached = reached.inspect_err(|kind| record.end_trace(Some((*kind).into())))?;
         tracing::trace!(client = %key.client, endpoint = ?record.endpoint, "started a session");
         record.takes(shard, reached.rule);
@@ -223,19 +223,23 @@ struct EndpointSocket<'a> {
 fn reach<'a>(
     upstreams: &Upstreams,
     snapshot: &'a Snapshot,
-    listener: &'a Listener,
+    (listener, key): (&'a Listener, SessionKey),
     record: &mut ConnectionRecord<'_>,
 ) -> Result<EndpointSocket<'a>, FailureKind> {
     let rule = listener.l4.find(None).ok_or(FailureKind::NoRoute)?;
     let trace = record.trace.as_deref();
     let backends = (&rule.draw, rule.backends.as_slice());
-    let drawn = draw(&upstreams.shard, backends, trace);
+    let client = key.client.ip().to_canonical();
+    let key = key_of_address(&upstreams.shard, rule.hashed_draw.as_deref(), client);
+    let drawn = draw(&upstreams.shard, backends, key, trace);
     let (_, index) = drawn.map_err(|failure| failure.kind)?;
     let cluster = snapshot.cluster(index);
     record.cluster = Some((cluster.id, Arc::clone(&cluster.name)));
     let begun = Instant::now();
+    let hashed = cluster.hashed.as_deref();
+    let key = key_of_address(&upstreams.shard, hashed.map(|it| &it.keys), client);
     let trace = record.trace.as_deref_mut();
-    let chosen = choose(upstreams, cluster, None, &mut Vec::new(), trace, begun);
+    let chosen = choose(upstreams, cluster, None, key, &mut Vec::new(), trace, begun);
     let (endpoint, endpoint_use) = chosen.map_err(|failure| failure.kind)?;
     record.endpoint = Some(Arc::clone(&endpoint.name));
     let Address::Tcp(address) = endpoint.address else {

@@ -1,21 +1,19 @@
 //! The key of a request: what distinguishes those that a rule counts separately.
 
-mod hasher;
-
 use std::net::IpAddr;
 
 use xds::model::RateLimitKey;
 
-use self::hasher::KeyHasher;
 use super::table::KeyHash;
 use crate::http::grammar::trim;
 use crate::http::known::KnownHeader;
 use crate::policy::authorization::{ClaimPath, Subject};
 use crate::policy::effective_fields::EffectiveFields;
+use crate::policy::key_hasher::KeyHasher;
 
 /// A part of the key of a rule.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum KeyPart {
+pub(in crate::policy) enum KeyPart {
     /// The first bits of the client's address, as one of IPv6.
     ClientAddress {
         v4: u128,
@@ -30,7 +28,7 @@ pub(super) enum KeyPart {
 }
 
 impl KeyPart {
-    pub(super) fn compile(part: &RateLimitKey) -> Self {
+    pub(in crate::policy) fn compile(part: &RateLimitKey) -> Self {
         match part {
             RateLimitKey::ClientAddress {
                 ipv4_prefix,
@@ -72,24 +70,36 @@ impl KeyPart {
     /// an address too.
     #[inline(never)]
     fn hash_text(&self, subject: &Subject<'_>, hasher: &mut KeyHasher) {
+        self.with_text(subject, |text| hasher.text(text));
+    }
+
+    /// Calls `read` with a part that is a text: an empty one if the request lacks it.
+    pub(in crate::policy) fn with_text<R>(
+        &self,
+        subject: &Subject<'_>,
+        mut read: impl FnMut(&[u8]) -> R,
+    ) -> R {
         match self {
-            Self::ClientAddress { .. } => {}
-            Self::Header(name) => hash_lines(subject.fields, name, hasher),
+            Self::ClientAddress { .. } => read(b""),
+            Self::Header(name) => read_lines(subject.fields, name, read),
             Self::Claim(path) => {
-                let mut is_there = false;
+                let mut value = None;
                 if let Some(claims) = subject.claims {
-                    claims.with_text(path, |text| {
-                        hasher.text(text);
-                        is_there = true;
-                    });
+                    claims.with_text(path, |text| value = Some(read(text)));
                 }
-                if !is_there {
-                    hasher.text(b"");
-                }
+                value.unwrap_or_else(|| read(b""))
             }
-            Self::Cookie(name) => hasher.text(cookie(subject.fields, name)),
-            Self::Host => hasher.text(subject.host.as_bytes()),
-            Self::Path => hasher.text(subject.path.as_bytes()),
+            Self::Cookie(name) => read(cookie(subject.fields, name)),
+            Self::Host => read(subject.host.as_bytes()),
+            Self::Path => read(subject.path.as_bytes()),
+        }
+    }
+
+    /// The first bits of an address, if it is a part of them.
+    pub(in crate::policy) fn masked_address(&self, client: IpAddr) -> Option<u128> {
+        match self {
+            Self::ClientAddress { v4, v6 } => Some(masked(client, (*v4, *v6))),
+            _ => None,
         }
     }
 
@@ -102,7 +112,7 @@ impl KeyPart {
     }
 
     /// The header that it reads.
-    pub(super) fn header(&self) -> Option<&str> {
+    pub(in crate::policy) fn header(&self) -> Option<&str> {
         match self {
             Self::Header(name) => Some(name),
             _ => None,
@@ -132,16 +142,16 @@ fn masked(client: IpAddr, (v4, v6): (u128, u128)) -> u128 {
 }
 
 /// Several lines count as one, joined by commas (RFC 9110 section 5.3).
-fn hash_lines(fields: EffectiveFields<'_>, name: &str, hasher: &mut KeyHasher) {
+fn read_lines<R>(fields: EffectiveFields<'_>, name: &str, mut read: impl FnMut(&[u8]) -> R) -> R {
     let named = |own: &[u8]| own.eq_ignore_ascii_case(name.as_bytes());
     let lines = fields.lines(|_| true);
     let mut lines = lines.filter_map(|(own, value)| named(own).then_some(value));
     let first = lines.next().unwrap_or_default();
     match lines.next() {
-        None => hasher.text(first),
+        None => read(first),
         Some(second) => {
             let all: Vec<&[u8]> = [first, second].into_iter().chain(lines).collect();
-            hasher.text(&all.join(&b", "[..]));
+            read(&all.join(&b", "[..]))
         }
     }
 }

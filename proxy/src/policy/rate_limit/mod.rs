@@ -23,12 +23,12 @@ use crate::policy::authorization::{Attributes, Subject};
 use crate::policy::effective_fields::PolicyView;
 
 pub use headers::{Balance, seconds};
+pub(in crate::policy) use key::KeyPart;
 pub use pace::Pace;
 pub use rule::RateRule;
 pub use state::{RuleCounter, RuleCounts, RuleState, SharedCounts, no_counts, since_start};
 pub use table::{Exhausted, KeyHash, Table, Taken};
 
-use self::key::KeyPart;
 use self::state::{Looked, Reading};
 
 /// The compiled rate limits of a target.

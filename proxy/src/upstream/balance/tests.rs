@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use xds::model::{Ejection, Health};
+use xds::model::{Ejection, Health, SlowStart};
 
 use crate::config::{CheckedEndpoints, EndpointIdentity, EndpointRef, EndpointSet, Standing};
 use crate::limits::EJECTION;
@@ -148,6 +148,56 @@ fn a_slow_endpoint_gets_fewer_requests_and_recovers() {
     fixture.shares(2_000, 1, |_| Some(GOOD));
     let shares = fixture.shares(5_000, 1, |_| Some(GOOD));
     assert_shares(&shares, &[1.0 / 3.0; 3], "it recovers");
+}
+
+/// An endpoint of a set that has just become ready, after another one.
+fn newcomer(others: u32, now: Instant) -> EndpointSet {
+    let slow = SlowStart::new(Duration::from_secs(100), 10, 100).expect("in range");
+    let set = |number| {
+        let members: Vec<_> = (0..number).map(|i| member(i, 1, Health::Ready)).collect();
+        EndpointSet::new(endpoint(0), EJECTION, &members)
+    };
+    let before = set(others).with_slow_start(slow, None, now);
+    set(others + 1).with_slow_start(slow, Some(&before), now)
+}
+
+#[test]
+fn a_new_endpoint_gets_its_share_slowly_at_any_load() {
+    for (others, concurrency) in [(1, 1), (1, 20), (9, 1), (9, 50)] {
+        let now = Instant::now();
+        let mut fixture = Fixture::new(newcomer(others, now));
+        for (age, part) in [(0, 0.1), (50, 0.5), (100, 1.0)] {
+            fixture.now = now + Duration::from_secs(age);
+            let shares = fixture.shares(20_000, concurrency, |_| Some(GOOD));
+            let expected = part / (f64::from(others) + part);
+            let share = shares[others as usize];
+            // Under load, the one that is drawn second is preferred if it has less to do.
+            let most = if concurrency == 1 { 1.25 } else { 2.1 };
+            assert!(
+                share > expected * 0.75 && share < expected * most,
+                "{others} × {concurrency} after {age} s: {share} instead of {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_endpoint_that_was_ejected_gets_half_of_its_share_at_first() {
+    let now = Instant::now();
+    let slow = SlowStart::new(Duration::from_secs(100), 10, 100).expect("in range");
+    let set = set_of(&[1, 1, 1]).with_slow_start(slow, None, now);
+    let mut fixture = Fixture::new(set);
+    fixture.fail(1);
+    fixture.now += EJECTION.base;
+    // Its health is that of one that fails, which counts less than its part.
+    for _ in 0..100 {
+        fixture.report(1, GOOD);
+    }
+    let shares = fixture.shares(20_000, 1, |_| Some(GOOD));
+    assert_shares(&shares, &[0.4, 0.2, 0.4], "half");
+    fixture.now += Duration::from_secs(50);
+    let shares = fixture.shares(20_000, 1, |_| Some(GOOD));
+    assert_shares(&shares, &[1.0 / 3.0; 3], "all of it");
 }
 
 #[test]

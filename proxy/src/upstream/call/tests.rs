@@ -218,6 +218,7 @@ pub(in crate::upstream) fn cluster(addresses: &[SocketAddr], protection: Protect
         protection,
         protocol: Protocol::Http2,
         set: EndpointSet::new(id(0), EJECTION, &members),
+        hashed: None,
         endpoints: endpoints.into(),
         connections_per_shard: NonZeroU32::new(8).expect("some"),
         endpoint_connections: None,

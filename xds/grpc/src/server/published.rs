@@ -95,7 +95,7 @@ mod tests {
     use std::sync::Arc;
 
     use xds::delta::{Encoded, Member};
-    use xds::model::{Resource, Service, ServiceKey};
+    use xds::model::{Resource, Service, ServiceKey, SessionAffinity};
 
     use super::*;
 
@@ -104,6 +104,7 @@ mod tests {
             key: ServiceKey::new(&ObjectName::new("a", service)),
             vips: Vec::new(),
             ports: Vec::new(),
+            session_affinity: SessionAffinity::None,
         };
         let encoded = Arc::new(Encoded::new(&Resource::from(service)));
         let key = encoded.key.clone();

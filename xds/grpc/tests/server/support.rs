@@ -16,7 +16,9 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status, Streaming};
 use xds::delta::{Encoded, Member, Publication, Refusal};
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Node};
-use xds::model::{Features, Kind, ObjectName, Resource, ResourceKey, Service, ServiceKey};
+use xds::model::{
+    Features, Kind, ObjectName, Resource, ResourceKey, Service, ServiceKey, SessionAffinity,
+};
 use xds_grpc::server::{
     Authorize, AuthorizeError, AuthorizeFuture, Event, Limits, Observer, Proxy, ProxyIdentity,
     Published, Server, Transport,
@@ -49,6 +51,7 @@ pub(crate) fn service(name: &str, content: u8, bytes: usize) -> Arc<Encoded> {
         key: ServiceKey::new(&ObjectName::new("a", name)),
         vips: vec![[127, 0, 0, content].into(); addresses.max(1)],
         ports: Vec::new(),
+        session_affinity: SessionAffinity::None,
     })))
 }
 

@@ -81,6 +81,7 @@ fn shop(service: &ServiceKey) -> [Resource; 2] {
             protocol: BackendProtocol::Http,
             tls: None,
         }],
+        session_affinity: SessionAffinity::None,
     };
     [service.into(), workload.into()]
 }

@@ -22,7 +22,7 @@ pub use pool::{
 };
 pub use reference::{BackendObjectReference, BackendRef};
 pub(crate) use reference::{BackendReference, one, references, service};
-pub use service::{Service, ServicePort, ServiceSpec, TransportProtocol};
+pub use service::{Service, ServicePort, ServiceSpec, SessionAffinity, TransportProtocol};
 pub use x_backend::{
     ExternalHostname, XBackend, XBackendPort, XBackendProtocol, XBackendSpec, XBackendTls,
     XBackendTlsMode, XBackendType,

@@ -34,6 +34,19 @@ pub struct ServiceSpec {
     pub cluster_ips: Vec<String>,
     #[serde(default, deserialize_with = "crate::objects::api::null_as_default")]
     pub ports: Vec<ServicePort>,
+    /// Whether a client stays at an endpoint.
+    #[serde(default)]
+    pub session_affinity: SessionAffinity,
+}
+
+/// Whether a client stays at an endpoint of a Service.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum SessionAffinity {
+    #[default]
+    None,
+    /// For as long as its address and the endpoints are the same: `sessionAffinityConfig` has no meaning here.
+    #[serde(rename = "ClientIP")]
+    ClientAddress,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]

@@ -27,7 +27,6 @@ impl Admissible for Service {
         "spec.ports.targetPort",
         "spec.publishNotReadyAddresses",
         "spec.selector",
-        "spec.sessionAffinity",
         "spec.sessionAffinityConfig",
         "spec.trafficDistribution",
     ];

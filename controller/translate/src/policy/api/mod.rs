@@ -5,6 +5,7 @@ mod api_keys;
 mod authorization;
 mod backend_tls;
 mod backend_traffic;
+mod balance;
 mod entries;
 mod health_check;
 mod jwt;
@@ -24,6 +25,7 @@ pub use backend_traffic::{
     RequestRate, RetryConstraint, RetryConstraintBudget, XBackendTrafficPolicy,
     XBackendTrafficPolicySpec,
 };
+pub use balance::{BalanceSpec, HashKeySpec, HashSpec, SlowStartSpec};
 pub use entries::{PolicyEntries, PolicyEntry};
 pub use health_check::{HealthCheckSpec, HealthCheckType, InitialHealthSpec};
 pub use jwt::{

@@ -9,8 +9,8 @@ use xds::model::ObjectName;
 use xds::model::limits::{self, LimitKind};
 
 use super::{
-    ApiKeysSpec, AuthorizationSpec, ErrorPageSpec, HealthCheckSpec, JwtFromSpec, JwtSpec,
-    NetworksSpec, PathRewriteSpec, RateLimitSpec, RespondSpec,
+    ApiKeysSpec, AuthorizationSpec, BalanceSpec, ErrorPageSpec, HealthCheckSpec, JwtFromSpec,
+    JwtSpec, NetworksSpec, PathRewriteSpec, RateLimitSpec, RespondSpec,
 };
 use crate::objects::api::ObjectMeta;
 use crate::objects::kinds::ObjectKind;
@@ -230,6 +230,9 @@ pub struct TrafficPolicySpec {
     /// What endpoints are asked, to find out whether they can serve.
     #[serde(default)]
     pub health_check: Option<HealthCheckSpec>,
+    /// How requests are spread over endpoints.
+    #[serde(default)]
+    pub balance: Option<BalanceSpec>,
 }
 
 impl TrafficPolicySpec {

@@ -38,7 +38,7 @@ impl Admissible for Backend {
 }
 
 impl Admissible for TrafficPolicy {
-    const DISPENSABLE: &'static [&'static str] = &[ERROR_PAGES, HEALTH_CHECK];
+    const DISPENSABLE: &'static [&'static str] = &[ERROR_PAGES, HEALTH_CHECK, BALANCE];
 
     fn schema() -> Option<&'static Schema> {
         Some(&crd::TRAFFIC_POLICY)
@@ -309,6 +309,7 @@ const RATE_LIMIT: &str = "rateLimit";
 const RESPOND: &str = "respond";
 const ERROR_PAGES: &str = "errorPages";
 const HEALTH_CHECK: &str = "healthCheck";
+const BALANCE: &str = "balance";
 const LIMITS: &str = "limits";
 const PATH_REWRITE: &str = "pathRewrite";
 const PRECEDENCE: &str = "precedence";

@@ -8,8 +8,8 @@ use xds::model::{
     Attachment, Backend, BackendKey, BackendProtocol, Bind, BindKey, FilterSet, Filters, Health,
     Hostname, Hosts, HttpMatch, HttpRule, Limits, Listener, ListenerKey, ListenerProtocol, Mirror,
     Model, ObjectName, PathMatch, Policy, PolicyKey, PolicySpec, PolicyTarget, RequestProtocol,
-    Route, RouteBackend, RouteKey, RouteRule, Serves, Service, ServiceKey, ServicePort, Target,
-    Timeouts, Transport, Workload, WorkloadKey,
+    Route, RouteBackend, RouteKey, RouteRule, Serves, Service, ServiceKey, ServicePort,
+    SessionAffinity, Target, Timeouts, Transport, Workload, WorkloadKey,
 };
 
 pub(super) fn host(name: &str) -> ObjectName {
@@ -129,6 +129,7 @@ pub(super) fn service(name: &str, ports: &[u16]) -> Service {
         key: ServiceKey::new(&host(name)),
         vips: Vec::new(),
         ports: ports.collect(),
+        session_affinity: SessionAffinity::None,
     }
 }
 

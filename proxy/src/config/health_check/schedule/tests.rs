@@ -64,6 +64,7 @@ fn cluster(
         proxy_protocol: None,
         retry_limit: RetryLimit::InFlight(RETRY_BUDGET),
         picker: None,
+        hashed: None,
         health_check: Some(Box::new(ClusterHealthCheck {
             object: name.into(),
             check: Arc::new(check.clone()),

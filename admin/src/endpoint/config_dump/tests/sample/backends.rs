@@ -3,7 +3,7 @@
 use xds::model::{
     Backend, BackendKey, BackendProtocol, BackendTls, Health, Host, HostAddress, Hosts, Member,
     ObjectName, Picker, PickerFailureMode, Pool, ProxyProtocolVersion, Resource, Roots, Serves,
-    Service, ServicePort, TlsClient, Transport, Workload, WorkloadKey,
+    Service, ServicePort, SessionAffinity, TlsClient, Transport, Workload, WorkloadKey,
 };
 
 use super::{all, backend_key, count, host, ip, port, seconds, service_key, verified};
@@ -131,6 +131,7 @@ pub(super) fn services() -> Vec<Resource> {
         key: service_key(),
         vips: vec![ip("10.96.0.1"), ip("fd00::96")],
         ports: vec![web, dns],
+        session_affinity: SessionAffinity::ClientAddress,
     }])
 }
 

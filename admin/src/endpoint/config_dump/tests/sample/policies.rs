@@ -5,15 +5,15 @@ use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use http::{HeaderName, HeaderValue};
 use xds::model::{
     AccessLog, AccessLogFilter, AnswerContent, AnswerStatus, ApiKey, ApiKeyPolicy, ApiKeys,
-    AuthorizationPolicy, AuthorizationRule, Body, ClaimHeader, Content, Ejection, ErrorPage,
-    ErrorSource, EscapedSlash, HealthCheck, HealthPath, HealthProbe, Hostname, InitialHealth,
-    JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
-    KeyDigest, Limits, LogFormat, NetworkList, NetworkPolicy, ObjectName, PageContent, PathOptions,
-    PathRewrite, PathRewriteRule, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence,
-    ProbePath, ProxyProtocolIn, ProxyProtocolMode, Rate, RateLimitHeaders, RateLimitKey,
-    RateLimitPolicy, RateLimitRule, RateLimitStatus, RatePeriod, Resource, RespondPolicy,
-    RetryBudget, RetryConstraint, RetryRate, SessionKey, SessionKeys, StatusRange, Substitution,
-    Timeout, Trust,
+    AuthorizationPolicy, AuthorizationRule, Balance, Body, BoundedLoad, ClaimHeader, Content,
+    Ejection, ErrorPage, ErrorSource, EscapedSlash, HashBalance, HashKey, HashTableSize,
+    HealthCheck, HealthPath, HealthProbe, Hostname, InitialHealth, JwksLocation, JwtExpiry,
+    JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource, KeyDigest, Limits, LogFormat,
+    NetworkList, NetworkPolicy, ObjectName, PageContent, PathOptions, PathRewrite, PathRewriteRule,
+    Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, ProbePath, ProxyProtocolIn,
+    ProxyProtocolMode, Rate, RateLimitHeaders, RateLimitKey, RateLimitPolicy, RateLimitRule,
+    RateLimitStatus, RatePeriod, Resource, RespondPolicy, RetryBudget, RetryConstraint, RetryRate,
+    SessionKey, SessionKeys, SlowStart, StatusRange, Substitution, Timeout, Trust,
 };
 
 use super::{
@@ -93,6 +93,10 @@ fn every_field() -> PolicySpec {
         }),
         ejection: Some(ejection()),
         health_check: Some(health_check()),
+        balance: Balance {
+            hash: Some(every_key()),
+            slow_start: Some(SlowStart::new(seconds(90), 5, 150).expect("in range")),
+        },
         jwt: Some(JwtPolicy {
             mode: JwtMode::Optional,
             realm: Some("shop".to_owned()),
@@ -214,6 +218,17 @@ fn respond() -> RespondPolicy {
         retry_after: NonZeroU32::new(300),
         except: Some("cidr('10.0.0.0/8').contains(client.address)".to_owned()),
     }
+}
+
+fn every_key() -> HashBalance {
+    let by = vec![
+        HashKey::Header(HeaderName::from_static("mcp-session-id")),
+        HashKey::Cookie("session".to_owned()),
+        HashKey::Query("room".to_owned()),
+        HashKey::client_address(),
+    ];
+    let bound = BoundedLoad::new(150).expect("in range");
+    HashBalance::new(by, HashTableSize::default(), Some(bound)).expect("four keys")
 }
 
 fn other_values() -> PolicySpec {

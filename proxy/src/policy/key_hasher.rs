@@ -10,16 +10,21 @@ use std::sync::LazyLock;
 
 /// The state of a hash.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct KeyHasher([u64; 4]);
+pub(in crate::policy) struct KeyHasher([u64; 4]);
 
 impl KeyHasher {
     /// One with the secret of this process, the same for all rules: those with the same key need only one hash.
-    pub(super) fn new() -> Self {
+    pub(in crate::policy) fn new() -> Self {
         static SECRET: LazyLock<[u64; 2]> = LazyLock::new(|| {
             let random = RandomState::new();
             [random.hash_one(0_u8), random.hash_one(1_u8)]
         });
         Self::with(*SECRET)
+    }
+
+    /// One that is the same in every process.
+    pub(in crate::policy) fn without_secret() -> Self {
+        Self::with([0, 0])
     }
 
     fn with([first, second]: [u64; 2]) -> Self {
@@ -31,21 +36,21 @@ impl KeyHasher {
         ])
     }
 
-    pub(super) fn word(&mut self, word: u64) {
+    pub(in crate::policy) fn word(&mut self, word: u64) {
         self.0[3] ^= word;
         self.round();
         self.0[0] ^= word;
     }
 
     /// An address, as one of IPv6.
-    pub(super) fn address(&mut self, bits: u128) {
+    pub(in crate::policy) fn address(&mut self, bits: u128) {
         let [low, high] = halves(bits);
         self.word(low);
         self.word(high);
     }
 
     /// A text, and its length.
-    pub(super) fn text(&mut self, text: &[u8]) {
+    pub(in crate::policy) fn text(&mut self, text: &[u8]) {
         let (words, rest) = text.as_chunks();
         for word in words {
             self.word(u64::from_le_bytes(*word));
@@ -58,7 +63,7 @@ impl KeyHasher {
         self.word(text.len() as u64);
     }
 
-    pub(super) fn finish(mut self) -> u64 {
+    pub(in crate::policy) fn finish(mut self) -> u64 {
         self.0[2] ^= 0xff;
         self.round();
         self.round();
