@@ -271,7 +271,7 @@ impl Object {
     /// The references to all parents, each with the verdict of a controller where there is one.
     pub(super) fn all_parents(&self) -> Vec<(&ParentRef, Option<&Verdict>)> {
         let refs = self.spec.parent_refs.iter().chain(&self.spec.parent_ref);
-        let keys: Vec<String> = refs.map(|it| it.key(&self.namespace)).collect();
+        let keys: BTreeSet<String> = refs.map(|it| it.key(&self.namespace)).collect();
         self.parents(&keys)
     }
 
@@ -281,7 +281,7 @@ impl Object {
     }
 
     /// The parents among those of these keys, each with the verdict of a controller where there is one.
-    pub(super) fn parents(&self, keys: &[String]) -> Vec<(&ParentRef, Option<&Verdict>)> {
+    pub(super) fn parents(&self, keys: &BTreeSet<String>) -> Vec<(&ParentRef, Option<&Verdict>)> {
         let refs = self.spec.parent_refs.iter().chain(&self.spec.parent_ref);
         let ours = refs.filter(|it| keys.contains(&it.key(&self.namespace)));
         let verdict = |parent: &ParentRef| {
@@ -305,7 +305,7 @@ impl Object {
     }
 
     /// The entries for ancestors with these keys.
-    pub(super) fn verdicts(&self, keys: &[String]) -> Vec<&Verdict> {
+    pub(super) fn verdicts(&self, keys: &BTreeSet<String>) -> Vec<&Verdict> {
         let verdicts = self.status.parents.iter();
         let ours = verdicts.filter(|it| keys.contains(&it.parent_ref.key(&self.namespace)));
         ours.collect()

@@ -1,7 +1,7 @@
 //! The status of a Gateway and its parts, or of what a namespace has at others' Gateways, computed from the
 //! cluster's objects, what is found out about them, and the reports of proxies.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use translate::Level;
@@ -150,18 +150,19 @@ impl Report {
         if let (Proxies::Asked(proxies), true) = (&findings.proxies, is_ours) {
             report.check_proxies(proxies, findings.no_pods.as_deref());
         }
-        let mut parents = vec![gateway.key()];
+        let own = BTreeSet::from([gateway.key()]);
+        let mut parents = own.clone();
         report.check_listeners(gateway, None);
         for set in &all.listener_sets {
-            if !set.parents(&parents[..1]).is_empty() {
-                parents.push(set.key());
+            if !set.parents(&own).is_empty() {
+                parents.insert(set.key());
                 report.check_listener_set(set);
             }
         }
         let mut targets = parents.clone();
         for route in &all.routes {
             if report.check_route(route, route.parents(&parents)) {
-                targets.push(route.key());
+                targets.insert(route.key());
             }
         }
         let attached = all.routes.iter().chain(&all.listener_sets);
@@ -195,13 +196,14 @@ impl Report {
             gateways.extend(set.all_parents().iter().map(|it| it.0.key(namespace)));
             report.check_listener_set(set);
         }
+        let lost = all.diagnoses.iter();
+        let lost = lost.filter(|it| it.reason == Reason::NoMatchingParent);
+        let lost: BTreeSet<String> = lost.map(key).collect();
         for route in all.routes.iter().filter(is_left) {
             let parents = route.all_parents();
             gateways.extend(parents.iter().map(|it| it.0.key(namespace)));
             // Whether a parent exists is not for its status to say.
-            let found =
-                |it: &Diagnosis| is_of(it, &route.key()) && it.reason == Reason::NoMatchingParent;
-            let is_nobodys = all.diagnoses.iter().any(found);
+            let is_nobodys = lost.contains(&route.key());
             let parents = parents
                 .into_iter()
                 .filter(|it| !is_nobodys || it.1.is_some());
@@ -401,7 +403,12 @@ impl Report {
 
     /// A policy of a target that does not exist belongs to no Gateway, and what it should protect may be
     /// open: it counts at each Gateway that has something in its namespace.
-    fn check_policy(&mut self, policy: &Object, parents: &[String], namespaces: &BTreeSet<String>) {
+    fn check_policy(
+        &mut self,
+        policy: &Object,
+        parents: &BTreeSet<String>,
+        namespaces: &BTreeSet<String>,
+    ) {
         let mut verdicts = policy.verdicts(parents);
         for missing in policy.without_target(namespaces) {
             if verdicts.iter().all(|it| !std::ptr::eq(*it, missing)) {
@@ -427,29 +434,63 @@ impl Report {
     /// What the objects themselves show: of those that are listed, and of those that probably mean something
     /// of these namespaces.
     fn check_diagnoses(&mut self, diagnoses: &[Diagnosis], namespaces: &BTreeSet<String>) {
-        for it in diagnoses {
-            let is_lost = it.reason == Reason::NoMatchingParent
-                && namespaces.contains(&*it.object.name.namespace);
-            // The controller says the same in a condition.
-            let is_known = self
-                .problems
-                .iter()
-                .any(|known| known.text.contains(&it.text));
-            if (is_lost || self.listed.contains(&key(it))) && !is_known {
-                self.add(it.level, it.to_string());
-            }
+        let is_meant = |it: &&Diagnosis| {
+            let namespace = &*it.object.name.namespace;
+            let is_lost = it.reason == Reason::NoMatchingParent && namespaces.contains(namespace);
+            is_lost || self.listed.contains(&key(it))
+        };
+        let known = KnownProblems::of(self);
+        let new = diagnoses.iter().filter(is_meant);
+        let new: Vec<&Diagnosis> = new.filter(|it| !known.contains(it)).collect();
+        for it in new {
+            self.add(it.level, it.to_string());
         }
     }
+}
+
+/// What conditions say, so that no finding says it again: by route and policy, as there may be thousands.
+struct KnownProblems<'a> {
+    of_parts: BTreeMap<String, Vec<&'a str>>,
+    of_gateway: Vec<&'a str>,
+}
+
+impl<'a> KnownProblems<'a> {
+    fn of(report: &'a Report) -> Self {
+        let routes = report.routes.iter();
+        let routes = routes.map(|it| title(&it.kind, &it.namespace, &it.name));
+        let policies = report.policies.iter();
+        let policies = policies.map(|it| title(&it.kind, &it.namespace, &it.name));
+        let parts = routes.chain(policies).map(|it| (it, Vec::new()));
+        let mut known = Self {
+            of_parts: parts.collect(),
+            of_gateway: Vec::new(),
+        };
+        for problem in &report.problems {
+            let part = problem.text.split_once(": ").map(|(part, _)| part);
+            let of_part = part.and_then(|it| known.of_parts.get_mut(it));
+            let list = of_part.unwrap_or(&mut known.of_gateway);
+            list.push(&problem.text);
+        }
+        known
+    }
+
+    fn contains(&self, diagnosis: &Diagnosis) -> bool {
+        let of_part = self.of_parts.get(&diagnosis.object.to_string());
+        let texts = of_part.into_iter().flatten().chain(&self.of_gateway);
+        let mut texts = texts.copied();
+        texts.any(|it| it.contains(&diagnosis.text))
+    }
+}
+
+/// How output names an object: `Kind namespace/name`.
+fn title(kind: &str, namespace: &str, name: &str) -> String {
+    format!("{kind} {namespace}/{name}")
 }
 
 /// The key of the object that a finding is about.
 fn key(diagnosis: &Diagnosis) -> String {
     let object = &diagnosis.object;
     format!("{}/{}", object.kind, object.name)
-}
-
-fn is_of(diagnosis: &Diagnosis, object: &str) -> bool {
-    key(diagnosis) == object
 }
 
 fn limited_to(parent: &ParentRef) -> Option<String> {
