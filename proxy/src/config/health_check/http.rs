@@ -133,11 +133,13 @@ async fn examine(target: &ProbeTarget, response: Response<Incoming>) -> Result<(
     let status = response.status();
     match &target.check.probe {
         HealthProbe::Http { expect, .. } => {
-            read(response.into_body()).await?;
             let is_expected = expect.iter().any(|range| range.contains(status.as_u16()));
-            is_expected
-                .then_some(())
-                .ok_or(ProbeFailure::Status(status.as_u16()))
+            if !is_expected {
+                return Err(ProbeFailure::Status(status.as_u16()));
+            }
+            // For the sake of the server alone: the status has answered.
+            let _ = read(response.into_body()).await;
+            Ok(())
         }
         HealthProbe::Grpc { .. } if status != StatusCode::OK => {
             Err(ProbeFailure::Status(status.as_u16()))
@@ -179,4 +181,64 @@ fn broken(error: &hyper::Error) -> ProbeFailure {
         cause = error.source();
     }
     ProbeFailure::Response(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use xds::model::{HealthCheck, ProbePath, StatusRange};
+
+    use super::super::tests::check;
+    use super::*;
+    use crate::config::Address;
+
+    fn target() -> ProbeTarget {
+        let range = StatusRange::of_answers(200, 299).expect("a range");
+        let probe = HealthProbe::Http {
+            path: ProbePath::parse("/healthz").expect("a path"),
+            host: None,
+            expect: vec![range],
+        };
+        ProbeTarget {
+            name: "Service/a/shop:80".into(),
+            object: "Service/a/shop".into(),
+            check: Arc::new(HealthCheck { probe, ..check() }),
+            address: Address::Unix("unused".into()),
+            host: "shop.a".into(),
+            security: Security::Plain,
+            protocol: Protocol::Http1,
+            proxy_protocol: None,
+        }
+    }
+
+    /// The result of a probe whose server sends this and closes.
+    async fn probed(response: &str) -> Result<(), String> {
+        let (near, mut far) = tokio::io::duplex(4_096);
+        let server = async move {
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                request.push(far.read_u8().await.expect("a request"));
+            }
+            let sent = far.write_all(response.as_bytes()).await;
+            sent.expect("the probe reads it");
+        };
+        let target = target();
+        let (result, ()) = tokio::join!(ask(&target, Box::new(near)), server);
+        result.map(|_| ()).map_err(|failure| failure.to_string())
+    }
+
+    #[tokio::test]
+    async fn the_status_decides_whatever_becomes_of_the_body() {
+        let whole = "HTTP/1.1 204 No Content\r\n\r\n";
+        assert_eq!(probed(whole).await, Ok(()));
+        let cut = "Content-Length: 10\r\n\r\nhalf";
+        let good = probed(&format!("HTTP/1.1 200 OK\r\n{cut}")).await;
+        assert_eq!(good, Ok(()));
+        let bad = probed(&format!("HTTP/1.1 500 Oops\r\n{cut}")).await;
+        let expected = "status 500 is none of those expected";
+        assert_eq!(bad, Err(expected.to_owned()));
+        assert!(probed("HTTP/1.1 2").await.is_err(), "no status");
+    }
 }
