@@ -16,7 +16,7 @@ pub(super) fn health_check(at: &FieldPath<'_>, message: proto::HealthCheck) -> O
     };
     let port = at.optional("port", message.port, port);
     let interval = at.required("interval", message.interval, interval);
-    let timeout = at.required("timeout", message.timeout, positive_duration);
+    let timeout = at.required("timeout", message.timeout, timeout);
     let unhealthy_after = in_a_row(&at.field("unhealthy_after"), message.unhealthy_after);
     let healthy_after = in_a_row(&at.field("healthy_after"), message.healthy_after);
     let panic_percent = at_most(&at.field("panic_percent"), message.panic_percent, 100);
@@ -82,7 +82,18 @@ fn interval(at: &FieldPath<'_>, message: proto::Duration) -> Option<Duration> {
     if interval < HealthCheck::LEAST_INTERVAL {
         return at.problem("is too short: use 1 second or more");
     }
+    if interval > HealthCheck::MOST_INTERVAL {
+        return at.problem("is too long: use 1 hour or less");
+    }
     Some(interval)
+}
+
+fn timeout(at: &FieldPath<'_>, message: proto::Duration) -> Option<Duration> {
+    let timeout = positive_duration(at, message)?;
+    if timeout > HealthCheck::MOST_TIMEOUT {
+        return at.problem("is too long: use 60 seconds or less");
+    }
+    Some(timeout)
 }
 
 fn in_a_row(at: &FieldPath<'_>, number: u32) -> Option<NonZeroU32> {

@@ -37,6 +37,10 @@ pub struct HealthCheck {
 impl HealthCheck {
     /// Shortest time between two probes of an endpoint: 1 s.
     pub const LEAST_INTERVAL: Duration = Duration::from_secs(1);
+    /// Longest one: 1 h.
+    pub const MOST_INTERVAL: Duration = Duration::from_hours(1);
+    /// Longest time for an answer: 60 s. A probe that hangs takes a place from others for as long.
+    pub const MOST_TIMEOUT: Duration = Duration::from_mins(1);
     /// Most ranges of statuses of healthy endpoints.
     pub const MOST_STATUSES: usize = 16;
     /// Most bytes of the service in a gRPC check.

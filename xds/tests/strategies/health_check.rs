@@ -21,8 +21,8 @@ prop_compose! {
         HealthCheck {
             probe,
             port,
-            interval: interval.saturating_add(HealthCheck::LEAST_INTERVAL),
-            timeout: timeout.max(Duration::from_millis(1)),
+            interval: interval.clamp(HealthCheck::LEAST_INTERVAL, HealthCheck::MOST_INTERVAL),
+            timeout: timeout.clamp(Duration::from_millis(1), HealthCheck::MOST_TIMEOUT),
             unhealthy_after,
             healthy_after,
             initial: if is_initially_healthy {

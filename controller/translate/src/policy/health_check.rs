@@ -1,6 +1,7 @@
 //! Lowers health checks. One with a problem is left out: an endpoint without a check serves as it did before.
 
 use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use xds::model::{
@@ -17,13 +18,10 @@ pub(crate) fn lower(spec: &HealthCheckSpec) -> Result<HealthCheck, Vec<Problem>>
     let mut reader = Reader::default();
     reader.refuse_fields_of_other_types(spec);
     let probe = reader.probe(spec);
-    let interval = reader.duration(
-        "interval",
-        spec.interval.as_deref(),
-        INTERVAL,
-        LEAST_INTERVAL,
-    );
-    let timeout = reader.duration("timeout", spec.timeout.as_deref(), TIMEOUT, LEAST_TIMEOUT);
+    let interval = spec.interval.as_deref();
+    let interval = reader.duration("interval", interval, INTERVAL, INTERVALS);
+    let timeout = spec.timeout.as_deref();
+    let timeout = reader.duration("timeout", timeout, TIMEOUT, TIMEOUTS);
     let unhealthy_after = reader.in_a_row("unhealthyAfter", spec.unhealthy_after, UNHEALTHY_AFTER);
     let healthy_after = reader.in_a_row("healthyAfter", spec.healthy_after, HEALTHY_AFTER);
     let panic_percent = spec.panic_percent.unwrap_or(PANIC_PERCENT);
@@ -140,16 +138,20 @@ impl Reader {
         field: &str,
         text: Option<&str>,
         default: Duration,
-        least: Duration,
+        allowed: RangeInclusive<Duration>,
     ) -> Duration {
         let Some(text) = text else {
             return default;
         };
         match time(text, field) {
-            Ok(given) if given >= least => return given,
-            Ok(_) => {
-                let least = GatewayDuration(least);
+            Ok(given) if allowed.contains(&given) => return given,
+            Ok(given) if given < *allowed.start() => {
+                let least = GatewayDuration(*allowed.start());
                 self.problem(field, format!("`{text}` is too short: use {least} or more"));
+            }
+            Ok(_) => {
+                let most = GatewayDuration(*allowed.end());
+                self.problem(field, format!("`{text}` is too long: use {most} or less"));
             }
             Err(problem) => self.problem(field, problem.message),
         }
@@ -186,8 +188,10 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const UNHEALTHY_AFTER: NonZeroU32 = NonZeroU32::new(3).expect("not 0");
 const HEALTHY_AFTER: NonZeroU32 = NonZeroU32::new(2).expect("not 0");
 const PANIC_PERCENT: u32 = 30;
-const LEAST_INTERVAL: Duration = HealthCheck::LEAST_INTERVAL;
-const LEAST_TIMEOUT: Duration = Duration::from_millis(1);
+/// Those that are allowed.
+const INTERVALS: RangeInclusive<Duration> =
+    HealthCheck::LEAST_INTERVAL..=HealthCheck::MOST_INTERVAL;
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(1)..=HealthCheck::MOST_TIMEOUT;
 
 /// What happens to a check with a problem.
 const LEFT_OUT: &str = "; the health check is left out, the rest of the policy stays";
@@ -239,6 +243,16 @@ mod tests {
             found[1].1,
             format!("`10ms` is too short: use 1s or more{LEFT_OUT}")
         );
+        let too_long = HealthCheckSpec {
+            interval: Some("1h1ms".to_owned()),
+            timeout: Some("61s".to_owned()),
+            ..HealthCheckSpec::default()
+        };
+        let problems = lower(&too_long).expect_err("mistakes");
+        let messages: Vec<_> = problems.iter().map(|it| &*it.message).collect();
+        let interval = format!("`1h1ms` is too long: use 1h or less{LEFT_OUT}");
+        let timeout = format!("`61s` is too long: use 1m or less{LEFT_OUT}");
+        assert_eq!(messages, [interval, timeout]);
         let http = HealthCheckSpec {
             expect: Some(vec!["200".to_owned(), "99".to_owned()]),
             host: Some("a:80".to_owned()),
