@@ -12,6 +12,7 @@ use crate::model::{Pattern, PatternBudget};
 /// What is known about a message so far.
 pub(super) struct Findings {
     problems: RefCell<Vec<Problem>>,
+    left_out: RefCell<Vec<Problem>>,
     patterns: RefCell<PatternBudget>,
 }
 
@@ -19,12 +20,18 @@ impl Findings {
     pub(super) fn new() -> Self {
         Self {
             problems: RefCell::default(),
+            left_out: RefCell::default(),
             patterns: RefCell::new(PatternBudget::for_matching()),
         }
     }
 
     pub(super) fn into_problems(self) -> Vec<Problem> {
         self.problems.into_inner()
+    }
+
+    /// The problems of what is left out, after those of the rest.
+    pub(super) fn into_parts(self) -> (Vec<Problem>, Vec<Problem>) {
+        (self.problems.into_inner(), self.left_out.into_inner())
     }
 }
 
@@ -149,6 +156,25 @@ impl<'a> FieldPath<'a> {
             Some(message) => read(&self.field(name), message).map(Some),
             None => Some(None),
         }
+    }
+
+    /// Reads an optional field that the rest can do without: one with a problem is left out.
+    pub(super) fn dispensable<M, T>(
+        &self,
+        name: &'static str,
+        message: Option<M>,
+        read: impl FnOnce(&FieldPath<'_>, M) -> Option<T>,
+    ) -> Option<T> {
+        let own = Findings::new();
+        let at = FieldPath {
+            found: &own,
+            ..self.field(name)
+        };
+        let value = read(&at, message?);
+        let problems = own.into_problems();
+        let value = value.filter(|_| problems.is_empty());
+        self.found.left_out.borrow_mut().extend(problems);
+        value
     }
 
     /// Reads all items of a list.

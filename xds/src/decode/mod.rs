@@ -54,6 +54,23 @@ use crate::model::{Kind, Resource, Restrictions};
 /// # Errors
 /// Everything that is wrong with the message, by field.
 pub fn resource(kind: Kind, bytes: &[u8]) -> Result<Resource, Problems> {
+    decoded(kind, bytes).map(|it| it.resource)
+}
+
+/// A resource, without the parts that it can do without and that cannot be decoded.
+#[derive(Debug)]
+pub struct Decoded {
+    /// What can be applied.
+    pub resource: Resource,
+    /// Why parts of it are left out.
+    pub left_out: Option<Problems>,
+}
+
+/// The same, with what was left out.
+///
+/// # Errors
+/// As above.
+pub fn decoded(kind: Kind, bytes: &[u8]) -> Result<Decoded, Problems> {
     match kind {
         Kind::Bind => read(kind, bytes, endpoint::bind),
         Kind::Listener => read(kind, bytes, endpoint::listener),
@@ -97,15 +114,19 @@ fn read<M: Message + Default, T: Into<Resource>>(
     kind: Kind,
     bytes: &[u8],
     read: fn(&FieldPath<'_>, M) -> Option<T>,
-) -> Result<Resource, Problems> {
+) -> Result<Decoded, Problems> {
     let found = Findings::new();
     let at = FieldPath::root(&found);
     let value = match M::decode(bytes) {
         Ok(message) => read(&at, message),
         Err(error) => at.problem(format!("these bytes are no {kind} message: {error}")),
     };
-    match (value, found.into_problems()) {
-        (Some(value), problems) if problems.is_empty() => Ok(value.into()),
+    let (problems, left_out) = found.into_parts();
+    match (value, problems) {
+        (Some(value), problems) if problems.is_empty() => Ok(Decoded {
+            resource: value.into(),
+            left_out: (!left_out.is_empty()).then_some(Problems(left_out)),
+        }),
         (_, problems) => {
             debug_assert!(!problems.is_empty(), "what has no value has a problem");
             Err(Problems(problems))

@@ -62,7 +62,7 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
         retry_constraint,
     );
     let ejection = at.optional("ejection", message.ejection, ejection);
-    let health_check = at.optional("health_check", message.health_check, health_check);
+    let health_check = at.dispensable("health_check", message.health_check, health_check);
     let balance = at.optional("balance", message.balance, balance);
     let jwt = at.optional("jwt", message.jwt, jwt_policy);
     let api_keys = at.optional("api_keys", message.api_keys, api_keys);
@@ -89,7 +89,7 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
         retry_budget: message.retry_budget.map(retry_budget),
         retry_constraint: constraint?,
         ejection: ejection?,
-        health_check: health_check?,
+        health_check,
         balance: balance?.unwrap_or_default(),
         jwt: jwt?,
         api_keys: api_keys?,

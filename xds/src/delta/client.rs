@@ -54,7 +54,7 @@ pub struct Received {
     /// Rejected resources. Their previous versions stay in effect. Without one that does as much, a policy that
     /// restricts access is replaced by one that refuses every request of its target; without one, a listener by
     /// one that refuses its requests, and so is a rule, also at each listener and for each host name where it has
-    /// none.
+    /// none. Those of which only a part is left out are applied.
     pub refused: Vec<Refusal>,
     versions: Vec<(ResourceKey, Option<Applied>)>,
     /// Resources in the changes that take the place of rejected ones.
@@ -204,7 +204,7 @@ impl Client {
 
     fn batch(&mut self, responses: Vec<DeltaDiscoveryResponse>) -> Received {
         let mut changes = BTreeMap::new();
-        let mut refused = Vec::new();
+        let (mut refused, mut applied_in_part) = (Vec::new(), Vec::new());
         let mut parts = Vec::new();
         let mut replaced = BTreeSet::new();
         let mut attachments = None;
@@ -227,10 +227,14 @@ impl Client {
                 let key = key(kind, &resource.name);
                 keys.insert(key.clone());
                 match read(&key, &resource, self.check) {
-                    Ok((version, mut resource)) => {
+                    Ok((version, mut resource, left_out)) => {
                         share_attachments(&mut resource, &mut attachments);
                         // The key of the resource, so that what is held shares its memory.
                         let key = resource.resource_key();
+                        if let Some(text) = left_out {
+                            let key = key.clone();
+                            applied_in_part.push(Refusal { key, text });
+                        }
                         changes.insert(key, Arrived::Valid(Some((version, resource))));
                     }
                     Err(text) => {
@@ -256,6 +260,7 @@ impl Client {
         let is_held = |key: &ResourceKey| self.held.contains_key(key);
         let needed = self.substitutes.needed(&mut taken, is_held);
         self.substitutes.explain(&mut refused, &needed);
+        refused.append(&mut applied_in_part);
         received(taken, refused, needed, parts)
     }
 
@@ -273,10 +278,13 @@ impl Client {
             parts,
             ..
         } = received;
+        let in_part: BTreeSet<ResourceKey> = refused.iter().map(|it| it.key.clone()).collect();
         for (key, applied) in versions {
             let (version, effect) = applied.unzip();
             self.substitutes.record(&key, effect.flatten());
             match version {
+                // The next stream sends what is applied in part again, so that its status stays.
+                Some(_) if in_part.contains(&key) => self.hold(key, None),
                 Some(version) => self.hold(key, Some(version)),
                 None => self.release(&key),
             }
@@ -370,23 +378,27 @@ fn substitute(key: &ResourceKey, resource: &discovery::Resource) -> Option<Subst
     })
 }
 
-/// Decodes a resource, or returns its problems.
+/// Decodes a resource, and says what is left out of it; or returns its problems.
 fn read(
     key: &ResourceKey,
     resource: &discovery::Resource,
     check: Check,
-) -> Result<(Version, model::Resource), String> {
+) -> Result<(Version, model::Resource, Option<String>), String> {
     let version = resource.version.parse::<Version>();
     let version = version.map_err(|error| error.to_string())?;
     let Some(message) = &resource.resource else {
         return Err("it has a version but no content".to_owned());
     };
-    let decoded = decode::resource(key.kind, &message.value).map_err(|it| it.to_string())?;
+    let decoded = decode::decoded(key.kind, &message.value).map_err(|it| it.to_string())?;
+    let left_out = decoded.left_out.map(|it| {
+        format!("{it}; what this names is left out, and the rest of the policy is applied")
+    });
+    let decoded = decoded.resource;
     if decoded.key() != &*key.key {
         return Err(format!("its content is named `{}`", decoded.key()));
     }
     check(&decoded)?;
-    Ok((version, decoded))
+    Ok((version, decoded, left_out))
 }
 
 fn key(kind: Kind, name: &str) -> ResourceKey {

@@ -174,6 +174,37 @@ fn a_rejected_policy_that_restricts_nothing_closes_nothing() {
     let _ = client.acknowledge(received, Vec::new());
 }
 
+/// The other way round, a health check that this version does not know would close a service.
+#[test]
+fn a_policy_is_applied_without_a_health_check_that_is_not_known() {
+    let mut client = Client::new("pod".to_owned());
+    let one = [restriction("one", true)];
+    let mut later = response(Kind::Policy, "1/1/1", &one, &[]);
+    let mut value = content(&later.resources[0]);
+    // `health_check` without anything that is asked.
+    value.extend([0xf2, 0x01, 0x00]);
+    later.resources[0].resource = Some(Any {
+        value: value.into(),
+        ..Any::default()
+    });
+    let received = whole(&mut client, later);
+    assert_eq!(policies(&received), ["one"]);
+    let text = &received.refused[0].text;
+    assert!(text.contains("health_check.probe: is missing"), "{text}");
+    assert!(text.contains("the rest of the policy is applied"), "{text}");
+    let answers = client.acknowledge(received, Vec::new());
+    assert!(answers[0].error_detail.is_some(), "its status says so");
+    let held_now = held(&mut client, Kind::Policy);
+    assert!(held_now.iter().all(|(_, version)| version.is_empty()));
+
+    let corrected = response(Kind::Policy, "2/1/1", &one, &[]);
+    let received = whole(&mut client, corrected);
+    assert!(received.refused.is_empty());
+    assert_eq!(policies(&received), ["one"]);
+    let answers = client.acknowledge(received, Vec::new());
+    assert!(answers[0].error_detail.is_none());
+}
+
 /// Nearer policies would replace the previous version.
 #[test]
 fn a_rejected_restriction_refuses_every_request_if_the_previous_one_does_less() {

@@ -9,7 +9,7 @@ mod route;
 
 use prost::Message;
 
-use super::resource;
+use super::{decoded, resource};
 use crate::model::{Kind, Resource};
 use crate::proto;
 

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use prost::Message;
 
-use super::{policy, problems, resource};
+use super::{decoded, policy, problems, resource};
 use crate::model::{AuthorizationPolicy, JwtMode, JwtSource, Kind, Policy, Resource};
 use crate::proto;
 
@@ -159,4 +159,44 @@ fn invalid_policies_are_rejected() {
             "ejection.max_percent: 101 is too large: use 100 or less",
         ]
     );
+}
+
+/// What is left out opens no door.
+#[test]
+fn a_health_check_that_cannot_be_decoded_is_left_out_alone() {
+    let seconds = |seconds| {
+        Some(proto::Duration {
+            seconds,
+            ..proto::Duration::default()
+        })
+    };
+    let mut message = policy();
+    message.networks = Some(proto::NetworkPolicy::default());
+    message.health_check = Some(proto::HealthCheck {
+        probe: Some(proto::health_check::Probe::Tcp(proto::Unit {})),
+        interval: seconds(3_601),
+        timeout: seconds(61),
+        unhealthy_after: 1,
+        healthy_after: 1,
+        ..proto::HealthCheck::default()
+    });
+    let decode = |message: &proto::Policy| decoded(Kind::Policy, &message.encode_to_vec());
+    let found = decode(&message).expect("the rest is valid");
+    let problems = found.left_out.expect("a problem").to_string();
+    let interval = "health_check.interval: is too long: use 1 hour or less";
+    let timeout = "health_check.timeout: is too long: use 60 seconds or less";
+    assert_eq!(problems, format!("{interval}; {timeout}"));
+    let spec = |resource| match resource {
+        Resource::Policy(policy) => policy.spec.clone(),
+        other => panic!("{other:?}"),
+    };
+    let rest = spec(found.resource);
+    assert!(rest.health_check.is_none() && rest.networks.is_some());
+    if let Some(check) = &mut message.health_check {
+        check.interval = seconds(3_600);
+        check.timeout = seconds(60);
+    }
+    let found = decode(&message).expect("it is valid");
+    assert!(found.left_out.is_none());
+    assert!(spec(found.resource).health_check.is_some());
 }
