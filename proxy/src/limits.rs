@@ -117,10 +117,10 @@ pub const ACCEPTS_PER_POLL: u32 = 16;
 pub const MIRROR_BYTES: usize = 64 * KIB;
 /// Bytes of a mirror's response read to reuse its connection: 1 MiB; then it is closed.
 pub const MIRROR_RESPONSE_BYTES: usize = 1024 * KIB;
-/// File descriptors (`RLIMIT_NOFILE`) reserved for other than connections: 512. 128 of them are for
-/// rings, inboxes, logs and files, the others for [`JWKS_FETCHES`] and [`DNS_LOOKUPS`], which take two
-/// each while they ask two name servers at a time.
-pub const OWN_DESCRIPTORS: u64 = 512;
+/// File descriptors (`RLIMIT_NOFILE`) reserved for other than connections: 1024. 128 of them are for
+/// rings, inboxes, logs and files, 512 for probes ([`PROBE_CONNECTIONS`], and as many in progress), the others
+/// for [`JWKS_FETCHES`] and [`DNS_LOOKUPS`], which take two each while they ask two name servers at a time.
+pub const OWN_DESCRIPTORS: u64 = 1024;
 /// Descriptors of a shard per bind: 2, its socket and the supervisor's.
 pub const BIND_DESCRIPTORS: usize = 2;
 /// Bytes of a PROXY protocol header, TLVs included: 4 KiB; those that carry a certificate's subject

@@ -18,9 +18,14 @@ pub const LATENCY_FLOOR: Duration = Duration::from_millis(1);
 pub const PROBES_PER_SECOND: u32 = 2_000;
 /// Probes that begin at once after a pause: 20, those of 10 ms, so that a timer's millisecond costs none.
 pub const PROBE_BURST: u32 = 20;
-/// Probes in progress: 2048, each with a descriptor. Those of one service may take half of the places: all of its
+/// Probes in progress: 2048, each with a descriptor, of which [`super::OWN_DESCRIPTORS`] has room for 256: more are
+/// in progress only where endpoints hang, and a lack of descriptors is no failure of theirs. Those of one service may take half of the places: all of its
 /// endpoints may hang for as long as their timeout.
 pub const PROBES_IN_FLIGHT: usize = 2_048;
+/// Connections of HTTP/2 that are kept for the next probe: 256. Other probes make new ones.
+pub const PROBE_CONNECTIONS: usize = 256;
+/// Time between two lines of the log about probes that lack descriptors, memory or ports: 1 min.
+pub const PROBE_SHORTAGE_LOG: Duration = Duration::from_mins(1);
 /// Wait of a probe that found no place: 100 ms.
 pub const PROBE_PLACE_WAIT: Duration = Duration::from_millis(100);
 /// Time within which an endpoint that becomes ready is probed: 1 s, so that those of a new configuration are not

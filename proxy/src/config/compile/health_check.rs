@@ -30,10 +30,13 @@ impl<'a> CheckCompiler<'a> {
         endpoints: &mut [Endpoint],
     ) -> (EndpointSet, ClusterHealthCheck) {
         let hosts = ProbeHosts::of(self.source, self.resolved);
+        let before = self.states_before();
         for endpoint in endpoints.iter_mut() {
             if endpoint.health == Health::Ready {
+                let state = before.get(&endpoint.address).copied().map(Arc::clone);
+                let initial = self.check.initial;
                 endpoint.probe = Some(EndpointProbe {
-                    state: self.state(endpoint),
+                    state: state.unwrap_or_else(|| Arc::new(ProbeState::new(initial))),
                     host: hosts.of_address(&endpoint.address),
                 });
             }
@@ -44,13 +47,15 @@ impl<'a> CheckCompiler<'a> {
         // None are, if those that serve are draining.
         let serving = set.serving().iter();
         let states = serving.filter_map(|it| by_id.get(&it.id).copied().map(Arc::clone));
-        let checked = Arc::new(CheckedEndpoints::new(states.collect(), self.check));
+        let before = self.checks_before();
+        let checked_before = before.map(|it| &*it.endpoints);
+        let checked = CheckedEndpoints::new(states.collect(), self.check, checked_before);
+        let checked = Arc::new(checked);
         let set = if checked.is_empty() {
             set
         } else {
             set.checked(Arc::clone(&checked))
         };
-        let before = self.checks_before();
         let same = before.map(|before| &before.check);
         let same = same.filter(|before| ***before == *self.check);
         let health_check = ClusterHealthCheck {
@@ -66,12 +71,16 @@ impl<'a> CheckCompiler<'a> {
         self.before?.health_check.as_deref()
     }
 
-    /// The state that it has had since it became ready.
-    fn state(&self, endpoint: &Endpoint) -> Arc<ProbeState> {
-        let before = self.before.and_then(|it| it.endpoint(endpoint.id));
-        let probe = before.and_then(|endpoint| endpoint.probe.as_ref());
-        let state = probe.map(|probe| Arc::clone(&probe.state));
-        state.unwrap_or_else(|| Arc::new(ProbeState::new(self.check.initial)))
+    /// The states that addresses have had since they became ready: by address, since the ids of endpoints are
+    /// others once the TLS settings change. Those without a verdict begin again if `initial` changes.
+    fn states_before(&self) -> HashMap<&'a Address, &'a Arc<ProbeState>> {
+        let initial = self.checks_before().map(|it| it.check.initial);
+        let endpoints = self.before.map_or(&[][..], |it| &*it.endpoints).iter();
+        let states = endpoints.filter_map(|it| Some((&it.address, &it.probe.as_ref()?.state)));
+        let is_kept = |state: &ProbeState| {
+            initial == Some(self.check.initial) || state.standing().is_verdict()
+        };
+        states.filter(|(_, state)| is_kept(state)).collect()
     }
 }
 

@@ -21,6 +21,7 @@ use super::schedule::{ProbeId, Schedule, Stretched, Transition};
 use crate::config::jobs::Jobs;
 use crate::config::timer::sleep_until;
 use crate::config::{Cluster, Snapshot};
+use crate::limits::{PROBE_CONNECTIONS, PROBE_SHORTAGE_LOG};
 
 /// The health checks of the current configuration. Their thread begins with the first one, and ends when this is
 /// dropped.
@@ -88,6 +89,7 @@ impl ProberThread {
             schedule: Schedule::new(),
             jobs: Jobs::new(),
             kept: HashMap::new(),
+            shortage: ShortageLog::default(),
             rng: SmallRng::from_rng(&mut rand::rng()),
             noticed,
             probed_out,
@@ -122,6 +124,7 @@ struct Prober {
     kept: HashMap<ProbeId, Http2Connection>,
     rng: SmallRng,
     noticed: Arc<Noticed>,
+    shortage: ShortageLog,
     /// Counts up when endpoints go out of service, so that shards close their connections.
     probed_out: Arc<AtomicU64>,
 }
@@ -156,17 +159,56 @@ impl Prober {
         // Results may have come between their compilation and now.
         let reviewed = clusters.clone();
         let now = Instant::now();
-        let stretched = self.schedule.set_desired(clusters, now, &mut self.rng);
+        let changes = self.schedule.set_desired(clusters, now, &mut self.rng);
+        let stretched = changes.stretched;
         // Their settings may be other ones now.
         self.kept.clear();
         let mut is_noticed = !stretched.is_empty();
         stretched.iter().for_each(log_stretched);
+        let mut is_out = changes.puts_out;
         for cluster in &reviewed {
-            is_noticed |= review(cluster);
+            let panic_has_changed = review(cluster);
+            is_noticed |= panic_has_changed;
+            is_out |= panic_has_changed;
+        }
+        if is_out {
+            self.probed_out.fetch_add(1, Ordering::Relaxed);
         }
         if is_noticed {
             self.noticed.changed.notify_one();
         }
+    }
+
+    /// Keeps a connection for the next probe, if there is room.
+    fn keep(&mut self, id: ProbeId, connection: Option<Http2Connection>) {
+        let connection = connection.filter(|_| self.schedule.contains(id));
+        if let Some(connection) = connection
+            && self.kept.len() < PROBE_CONNECTIONS
+        {
+            self.kept.insert(id, connection);
+        }
+    }
+
+    /// Records the result of a probe.
+    fn record(
+        &mut self,
+        id: ProbeId,
+        result: Result<(), ProbeFailure>,
+    ) -> Option<(Transition, Vec<Arc<Cluster>>)> {
+        let now = Instant::now();
+        let failure = result.err();
+        if let Some(shortage) = failure.as_ref().filter(|it| it.is_own_shortage()) {
+            self.schedule.set_next(id, now, &mut self.rng);
+            if let Some(probes) = self.shortage.add(now) {
+                warn!(
+                    "{probes} probes of health checks without a result, since the proxy lacks resources; the last \
+                     one {shortage}; this is told once a minute"
+                );
+            }
+            return None;
+        }
+        let failure = failure.map(|failure| failure.to_string());
+        (self.schedule).record(id, failure.as_deref(), now, &mut self.rng)
     }
 
     /// Records the results of probes that have ended.
@@ -182,15 +224,8 @@ impl Prober {
                     None,
                 )
             });
-            if let Some(connection) = connection.filter(|_| self.schedule.contains(id)) {
-                self.kept.insert(id, connection);
-            }
-            let failure = result.err().map(|failure| failure.to_string());
-            let now = Instant::now();
-            let transition = self
-                .schedule
-                .record(id, failure.as_deref(), now, &mut self.rng);
-            if let Some((transition, clusters)) = transition {
+            self.keep(id, connection);
+            if let Some((transition, clusters)) = self.record(id, result) {
                 log(&transition);
                 is_out |= !transition.is_healthy;
                 affected.extend(clusters.into_iter().map(|it| (Arc::as_ptr(&it), it)));
@@ -209,6 +244,26 @@ impl Prober {
         if is_noticed {
             self.noticed.changed.notify_one();
         }
+    }
+}
+
+/// Counts the probes without a result because of a shortage, for one line of the log in a while.
+#[derive(Debug, Default)]
+struct ShortageLog {
+    last: Option<Instant>,
+    probes: u64,
+}
+
+impl ShortageLog {
+    /// Adds a probe. Returns the number to tell, if it is time to.
+    fn add(&mut self, now: Instant) -> Option<u64> {
+        self.probes += 1;
+        let since = self.last.map(|last| now.saturating_duration_since(last));
+        if since.is_some_and(|since| since < PROBE_SHORTAGE_LOG) {
+            return None;
+        }
+        self.last = Some(now);
+        Some(std::mem::take(&mut self.probes))
     }
 }
 
@@ -261,4 +316,20 @@ fn log_stretched(stretched: &Stretched) {
          services need more than the limit of probes per second",
         GatewayDuration(interval)
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shortage_is_told_once_a_minute_with_the_number_of_probes() {
+        let mut log = ShortageLog::default();
+        let now = Instant::now();
+        assert_eq!(log.add(now), Some(1), "at once");
+        for _ in 0..5 {
+            assert_eq!(log.add(now + PROBE_SHORTAGE_LOG / 2), None);
+        }
+        assert_eq!(log.add(now + PROBE_SHORTAGE_LOG), Some(6));
+    }
 }

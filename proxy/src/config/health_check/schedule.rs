@@ -59,6 +59,15 @@ pub(super) struct Stretched {
     pub(super) interval: Option<Duration>,
 }
 
+/// What a new configuration changes at once.
+#[derive(Debug)]
+pub(super) struct Changes {
+    /// The services whose intervals change.
+    pub(super) stretched: Vec<Stretched>,
+    /// Whether an endpoint goes out of service.
+    pub(super) puts_out: bool,
+}
+
 impl Schedule {
     pub(super) fn new() -> Self {
         Self {
@@ -75,13 +84,13 @@ impl Schedule {
     }
 
     /// Asks the endpoints of these clusters from now on. Those that are known keep their times and results.
-    /// Returns the services whose intervals change.
     pub(super) fn set_desired(
         &mut self,
         clusters: Vec<Arc<Cluster>>,
         now: Instant,
         rng: &mut impl Rng,
-    ) -> Vec<Stretched> {
+    ) -> Changes {
+        let mut puts_out = false;
         let mut before = std::mem::take(&mut self.ids);
         let mut wanted: BTreeMap<Arc<str>, f64> = BTreeMap::new();
         let mut intervals: BTreeMap<Arc<str>, Duration> = BTreeMap::new();
@@ -96,13 +105,18 @@ impl Schedule {
                 Some(id) => self.replace(id, planned),
                 None => self.add(planned, now, rng),
             };
+            let probe = self.probes.get(&id);
+            puts_out |= probe.is_some_and(Probe::share_standing);
             self.ids.insert(key, id);
         }
         let kept: BTreeSet<ProbeId> = self.ids.values().copied().collect();
         self.probes.retain(|id, _| kept.contains(id));
         self.due.retain(|(_, id)| kept.contains(id));
         self.clusters = clusters;
-        self.set_stretched(stretch(&wanted), &intervals)
+        Changes {
+            stretched: self.set_stretched(stretch(&wanted), &intervals),
+            puts_out,
+        }
     }
 
     /// Whether the results of known probes hold for what is planned: the check is the same, and the endpoint was
@@ -119,13 +133,8 @@ impl Schedule {
 
     fn replace(&mut self, id: ProbeId, planned: Planned) -> ProbeId {
         if let Some(probe) = self.probes.get_mut(&id) {
-            let standing = probe.standing();
             probe.target = planned.target;
             probe.watchers = planned.watchers;
-            // One of them may be new.
-            if matches!(standing, Standing::Healthy | Standing::Unhealthy) {
-                probe.set_standing(standing);
-            }
         }
         id
     }
@@ -213,6 +222,18 @@ impl Schedule {
         Some(self.pace.next().map_or(*due, |next| next.max(*due)))
     }
 
+    /// Ends a probe without a result: it asks again an interval later. `None` if it is no longer wanted.
+    pub(super) fn set_next(&mut self, id: ProbeId, now: Instant, rng: &mut impl Rng) -> Option<()> {
+        let (object, begun) = self.running.remove(&id)?;
+        self.places.release(&object);
+        let probe = self.probes.get(&id)?;
+        let factor = self.stretched.get(&object).copied().unwrap_or(1.0);
+        let jitter = rng.random_range(1.0 - PROBE_JITTER..=1.0 + PROBE_JITTER);
+        let next = begun + probe.target.check.interval.mul_f64(factor * jitter);
+        self.due.insert((next.max(now), id));
+        Some(())
+    }
+
     /// Records the result of a probe: why it failed. Returns the transition that follows from it, and the clusters
     /// whose endpoint it was, whose share in service has to be counted again then.
     pub(super) fn record(
@@ -222,14 +243,9 @@ impl Schedule {
         now: Instant,
         rng: &mut impl Rng,
     ) -> Option<(Transition, Vec<Arc<Cluster>>)> {
-        let (object, begun) = self.running.remove(&id)?;
-        self.places.release(&object);
+        self.set_next(id, now, rng)?;
         let probe = self.probes.get_mut(&id)?;
         let check = &probe.target.check;
-        let factor = self.stretched.get(&object).copied().unwrap_or(1.0);
-        let jitter = rng.random_range(1.0 - PROBE_JITTER..=1.0 + PROBE_JITTER);
-        let next = begun + check.interval.mul_f64(factor * jitter);
-        self.due.insert((next.max(now), id));
         probe.count(&self.clusters, failure.is_none());
         let is_success = failure.is_none();
         let standing = probe.standing();
@@ -257,9 +273,27 @@ impl Schedule {
 }
 
 impl Probe {
+    /// The standing of all watchers. Where they differ, a verdict on one holds for the others, and a bad one before
+    /// a good one: it is the same server.
     fn standing(&self) -> Standing {
-        let first = self.watchers.first();
-        first.map_or(Standing::Untried, |watcher| watcher.state.standing())
+        let standings = || self.watchers.iter().map(|it| it.state.standing());
+        let verdicts = [Standing::Unhealthy, Standing::Healthy];
+        let verdict = verdicts
+            .into_iter()
+            .find(|verdict| standings().any(|it| it == *verdict));
+        verdict.unwrap_or(Standing::before_verdict(self.target.check.initial))
+    }
+
+    /// Gives all watchers the same standing: they may have had probes of their own before, or one may be new.
+    /// Returns whether that puts one out of service.
+    fn share_standing(&self) -> bool {
+        let standing = self.standing();
+        let before = |watcher: &Watcher| watcher.state.standing();
+        let is_out = |it: Standing| matches!(it, Standing::Waiting | Standing::Unhealthy);
+        let mut watchers = self.watchers.iter().map(before);
+        let puts_out = is_out(standing) && watchers.any(|it| !is_out(it));
+        self.set_standing(standing);
+        puts_out
     }
 
     fn set_standing(&self, standing: Standing) {

@@ -21,6 +21,21 @@ pub enum Standing {
     Unhealthy,
 }
 
+impl Standing {
+    /// The standing of an endpoint without a verdict.
+    pub(super) fn before_verdict(initial: InitialHealth) -> Self {
+        match initial {
+            InitialHealth::Healthy => Self::Untried,
+            InitialHealth::Unhealthy => Self::Waiting,
+        }
+    }
+
+    /// Whether a probe has decided it.
+    pub(in crate::config) fn is_verdict(self) -> bool {
+        matches!(self, Self::Healthy | Self::Unhealthy)
+    }
+}
+
 /// What is known of an endpoint by probes. It stays while the endpoint is ready, across configurations.
 #[derive(Debug)]
 pub struct ProbeState {
@@ -33,12 +48,8 @@ impl ProbeState {
     /// The state of an endpoint before its first probe.
     #[must_use]
     pub fn new(initial: InitialHealth) -> Self {
-        let standing = match initial {
-            InitialHealth::Healthy => Standing::Untried,
-            InitialHealth::Unhealthy => Standing::Waiting,
-        };
         Self {
-            standing: AtomicU8::new(standing as u8),
+            standing: AtomicU8::new(Standing::before_verdict(initial) as u8),
             failure: ArcSwapOption::empty(),
         }
     }
@@ -60,7 +71,7 @@ impl ProbeState {
         self.failure.load_full()
     }
 
-    pub(super) fn set_standing(&self, standing: Standing) {
+    pub(in crate::config) fn set_standing(&self, standing: Standing) {
         self.standing.store(standing as u8, Ordering::Relaxed);
     }
 
@@ -80,16 +91,25 @@ pub struct CheckedEndpoints {
     panic_percent: u32,
     /// Whether so few are in service that probes are ignored.
     panics: AtomicBool,
+    /// The answer that the prober has told last, across configurations: a new one may begin or end a panic.
+    told: Arc<AtomicBool>,
 }
 
 impl CheckedEndpoints {
-    pub(in crate::config) fn new(states: Box<[Arc<ProbeState>]>, check: &HealthCheck) -> Self {
+    /// Endpoints in the place of those `before`.
+    pub(in crate::config) fn new(
+        states: Box<[Arc<ProbeState>]>,
+        check: &HealthCheck,
+        before: Option<&Self>,
+    ) -> Self {
         let checked = Self {
             states,
             panic_percent: check.panic_percent,
             panics: AtomicBool::new(false),
+            told: before.map(|it| Arc::clone(&it.told)).unwrap_or_default(),
         };
-        checked.review();
+        // Requests may come before the prober knows of this.
+        checked.count();
         checked
     }
 
@@ -105,7 +125,7 @@ impl CheckedEndpoints {
             panic_percent,
             ..super::tests::check()
         };
-        Self::new(states.collect(), &check)
+        Self::new(states.collect(), &check, None)
     }
 
     /// Whether the endpoint at a position is out of service.
@@ -158,8 +178,13 @@ impl CheckedEndpoints {
     }
 
     /// Counts again whether too few endpoints are in service. Returns whether the answer is another one than
-    /// before.
+    /// that of the last review, which may have been of an earlier configuration. For the prober alone.
     pub(super) fn review(&self) -> bool {
+        let panics = self.count();
+        self.told.swap(panics, Ordering::Relaxed) != panics
+    }
+
+    fn count(&self) -> bool {
         let (mut counted, mut in_service) = (0_u64, 0_u64);
         for state in &self.states {
             match state.standing() {
@@ -172,7 +197,8 @@ impl CheckedEndpoints {
             }
         }
         let panics = in_service * 100 < counted * u64::from(self.panic_percent);
-        self.panics.swap(panics, Ordering::Relaxed) != panics
+        self.panics.store(panics, Ordering::Relaxed);
+        panics
     }
 }
 
@@ -250,9 +276,30 @@ mod tests {
     #[test]
     fn an_end_of_panic_is_noticed_once() {
         let endpoints = CheckedEndpoints::of_standings(&[Unhealthy, Unhealthy], 30);
+        assert!(endpoints.review());
         assert!(!endpoints.review());
         endpoints.states[0].set_standing(Healthy);
         assert!(endpoints.review() && !endpoints.panics());
         assert!(!endpoints.review());
+    }
+
+    #[test]
+    fn a_panic_that_another_configuration_begins_or_ends_is_noticed() {
+        let with = |panic_percent, before: &CheckedEndpoints| {
+            let check = HealthCheck {
+                panic_percent,
+                ..super::super::tests::check()
+            };
+            CheckedEndpoints::new(before.states.clone(), &check, Some(before))
+        };
+        let never = CheckedEndpoints::of_standings(&[Healthy, Unhealthy], 0);
+        assert!(!never.review());
+        let begins = with(60, &never);
+        assert!(begins.panics(), "before the prober knows of it");
+        assert!(begins.review());
+        let stays = with(70, &begins);
+        assert!(stays.panics() && !stays.review());
+        let ends = with(0, &stays);
+        assert!(!ends.panics() && ends.review());
     }
 }

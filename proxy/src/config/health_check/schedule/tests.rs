@@ -68,7 +68,7 @@ fn cluster(
         health_check: Some(Box::new(ClusterHealthCheck {
             object: name.into(),
             check: Arc::new(check.clone()),
-            endpoints: Arc::new(CheckedEndpoints::new(states, check)),
+            endpoints: Arc::new(CheckedEndpoints::new(states, check, None)),
             counts: Arc::default(),
         })),
     })
@@ -93,7 +93,8 @@ impl Fixture {
 
     fn desires(&mut self, clusters: &[&Arc<Cluster>]) -> Vec<Stretched> {
         let clusters = clusters.iter().copied().map(Arc::clone).collect();
-        self.schedule.set_desired(clusters, self.now, &mut self.rng)
+        let changes = self.schedule.set_desired(clusters, self.now, &mut self.rng);
+        changes.stretched
     }
 
     /// Runs all probes for a time, with the same result. Returns how many began, and the transitions.
@@ -225,6 +226,55 @@ fn ports_that_are_asked_at_one_port_share_a_probe() {
         let checks = cluster.health_check.as_ref().expect("a check");
         assert_eq!(checks.endpoints.unhealthy(), 3);
     }
+}
+
+/// Ports that were asked on their own may have got different verdicts.
+#[test]
+fn ports_that_begin_to_share_a_probe_share_its_verdict() {
+    let standing = |cluster: &Cluster| {
+        let probe = cluster.endpoints[0].probe.as_ref().expect("a probe");
+        probe.state.standing()
+    };
+    let web = cluster((0, "Service/a/shop"), 1, &check(), None);
+    let api = cluster((1, "Service/a/shop"), 1, &check(), None);
+    let probe = api.endpoints[0].probe.as_ref().expect("a probe");
+    probe.state.set_standing(Standing::Unhealthy);
+    let shared = HealthCheck {
+        port: std::num::NonZeroU16::new(9_000),
+        ..check()
+    };
+    let web = cluster((0, "Service/a/shop"), 1, &shared, Some(&web));
+    let api = cluster((1, "Service/a/shop"), 1, &shared, Some(&api));
+    let mut fixture = Fixture::new(&[]);
+    let clusters = vec![Arc::clone(&web), Arc::clone(&api)];
+    let changes = (fixture.schedule).set_desired(clusters, fixture.now, &mut fixture.rng);
+    assert!(changes.puts_out, "the first");
+    let standings = || [standing(&web), standing(&api)];
+    assert_eq!(standings(), [Standing::Unhealthy; 2]);
+    fixture.runs(MINUTE, None);
+    assert_eq!(standings(), [Standing::Healthy; 2]);
+    // A port that a route uses from now on.
+    let more = cluster((2, "Service/a/shop"), 1, &shared, None);
+    fixture.desires(&[&web, &api, &more]);
+    assert_eq!(standing(&more), Standing::Healthy);
+}
+
+#[test]
+fn a_probe_without_a_result_is_repeated_and_changes_nothing() {
+    let cluster = cluster((0, "Service/a/shop"), 1, &check(), None);
+    let mut fixture = Fixture::new(&[&cluster]);
+    for _ in 0..10 {
+        let next = fixture.schedule.next_at().expect("it is repeated");
+        fixture.now = fixture.now.max(next);
+        for (probe, _) in fixture.schedule.take_due(fixture.now) {
+            let ended = (fixture.schedule).set_next(probe, fixture.now, &mut fixture.rng);
+            assert_eq!(ended, Some(()));
+        }
+    }
+    assert!(fixture.schedule.running.is_empty(), "places are free again");
+    let checks = cluster.health_check.as_ref().expect("a check");
+    assert_eq!((checks.counts.failed(), checks.endpoints.out()), (0, 0));
+    assert_eq!(fixture.runs(MINUTE, Some("no")).1.len(), 1);
 }
 
 #[test]
