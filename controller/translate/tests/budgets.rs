@@ -394,7 +394,10 @@ fn only_what_is_read_is_kept_of_secrets_and_config_maps() {
     };
     // Policies may refer to any entry: the watch drops those that none refers to.
     let entries: Vec<&str> = secret.entries().map(|(name, _)| name).collect();
-    assert_eq!(entries, ["ca.crt", "password", "tls.crt", "tls.key", "token"]);
+    assert_eq!(
+        entries,
+        ["ca.crt", "password", "tls.crt", "tls.key", "token"]
+    );
     assert!(secret.metadata.labels.is_empty());
     let value = json!({
         "metadata": {"namespace": "app", "name": "all", "labels": {"a": "b"}},

@@ -39,6 +39,9 @@ pub struct HashBalance {
     table: HashTableSize,
     #[serde(skip_serializing_if = "Option::is_none")]
     bounded_load: Option<BoundedLoad>,
+    /// Whether it is that of a Service with session affinity, whose table nobody chose.
+    #[serde(skip)]
+    is_affinity: bool,
 }
 
 /// A hash that cannot be computed.
@@ -76,6 +79,7 @@ impl HashBalance {
             by,
             table,
             bounded_load,
+            is_affinity: false,
         })
     }
 
@@ -86,6 +90,7 @@ impl HashBalance {
             by: vec![HashKey::client_address()],
             table: HashTableSize::OF_SERVICES,
             bounded_load: None,
+            is_affinity: true,
         }
     }
 
@@ -95,7 +100,18 @@ impl HashBalance {
         &self.by
     }
 
-    /// Slots of the table.
+    /// Slots of the table of so many endpoints. That of a Service with session affinity grows where there are so many
+    /// that they would get uneven shares, or none.
+    #[must_use]
+    pub fn slots(&self, endpoints: usize) -> HashTableSize {
+        if self.is_affinity && endpoints > HashTableSize::FEW_ENDPOINTS {
+            HashTableSize::OF_LARGE_SERVICES
+        } else {
+            self.table
+        }
+    }
+
+    /// Slots of the table, as configured.
     #[must_use]
     pub fn table(&self) -> HashTableSize {
         self.table
@@ -278,6 +294,10 @@ impl HashTableSize {
     pub const MOST: u32 = 1_048_573;
     /// That of Services with session affinity: 4 KiB, since anybody may have thousands of them.
     const OF_SERVICES: Self = Self(2039);
+    /// That of Services with more than [`Self::FEW_ENDPOINTS`] endpoints.
+    const OF_LARGE_SERVICES: Self = Self(65_537);
+    /// Ten slots each in the small table. Most keys move when a Service grows beyond it, so few should.
+    const FEW_ENDPOINTS: usize = 200;
     /// Bytes of a slot in a proxy.
     pub const SLOT_BYTES: u64 = 2;
 
@@ -388,6 +408,17 @@ mod tests {
                 Err(error)
             );
         }
+    }
+
+    /// Every endpoint of a Service has slots, however many there are; a configured table stays as it is.
+    #[test]
+    fn the_table_of_session_affinity_grows_with_its_service() {
+        let affinity = HashBalance::by_client_address();
+        let slots = |endpoints| affinity.slots(endpoints).get();
+        assert_eq!([slots(1), slots(200), slots(201)], [2039, 2039, 65_537]);
+        let table = HashTableSize::new(2039).expect("a prime");
+        let own = HashBalance::new(vec![HashKey::client_address()], table, None).expect("valid");
+        assert_eq!(own.slots(5_000).get(), 2039);
     }
 
     #[test]

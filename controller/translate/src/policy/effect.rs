@@ -223,19 +223,26 @@ impl EffectUnit {
         overridden.collect()
     }
 
-    /// The Gateways that have no room for the policy, its networks, its answers or the number of its rules of rate
-    /// limits.
-    fn full(&self, reader: &UnitReader<'_>, gateways: &Gateways) -> FullGateways {
+    /// The Gateways that have no room for the policy at a target: for its networks, its answers, the number of its
+    /// rules of rate limits, or the tables of its hash, which only Services and Backends have.
+    fn full(
+        &self,
+        reader: &UnitReader<'_>,
+        target: &PolicyTarget,
+        gateways: &Gateways,
+    ) -> FullGateways {
         let of = |kind| reader.full_gateways(kind, &self.0, gateways);
         let rate_rules = of(HolderKind::RateTables).of(Budget::GatewayRateRules);
         let policy = of(HolderKind::TrafficPolicy);
+        let is_destination = matches!(target, PolicyTarget::Service(_) | PolicyTarget::Backend(_));
+        let tables = is_destination.then_some(HolderKind::HashTables);
         let parts = [
             HolderKind::Networks,
             HolderKind::Answers,
             HolderKind::PathRewrite,
-            HolderKind::HashTables,
         ];
-        { parts.into_iter().map(of) }.fold(policy.and(rate_rules), FullGateways::and)
+        let parts = parts.into_iter().chain(tables).map(of);
+        parts.fold(policy.and(rate_rules), FullGateways::and)
     }
 
     /// The Gateways that have no room for the keys of its rate limits.
@@ -253,7 +260,7 @@ impl EffectUnit {
     ) -> Option<Problem> {
         let targeted = target.targeted.as_ref().ok()?;
         let gateways = gateways(reader, &targeted.target);
-        let full = self.full(reader, &gateways);
+        let full = self.full(reader, &targeted.target, &gateways);
         if full.is_empty() {
             return None;
         }
@@ -300,7 +307,7 @@ impl EffectUnit {
         if gateways.is_empty() {
             return false;
         }
-        let full = self.full(reader, &gateways);
+        let full = self.full(reader, target, &gateways);
         let (with_room, without) = full.split(gateways);
         let mut in_use = false;
         if !with_room.is_empty() {

@@ -78,7 +78,8 @@ pub(super) fn hashed(
     before: Option<&Cluster>,
 ) -> Hashed {
     let known = before.and_then(|before| Some((before, before.hashed.as_deref()?)));
-    let slots = NonZeroU32::new(hash.table().get()).unwrap_or(NonZeroU32::MIN);
+    let slots = hash.slots(set.serving().len()).get();
+    let slots = NonZeroU32::new(slots).unwrap_or(NonZeroU32::MIN);
     let is_same = |(before, hashed): &(&Cluster, &Hashed)| {
         before.set.serving() == set.serving() && hashed.table.len() == slots.get() as usize
     };

@@ -35,7 +35,7 @@ pub struct ServiceSpec {
     #[serde(default, deserialize_with = "crate::objects::api::null_as_default")]
     pub ports: Vec<ServicePort>,
     /// Whether a client stays at an endpoint.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::objects::api::null_as_default")]
     pub session_affinity: SessionAffinity,
 }
 
@@ -43,6 +43,7 @@ pub struct ServiceSpec {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum SessionAffinity {
     #[default]
+    #[serde(alias = "")]
     None,
     /// For as long as its address and the endpoints are the same: `sessionAffinityConfig` has no meaning here.
     #[serde(rename = "ClientIP")]
