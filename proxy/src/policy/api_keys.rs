@@ -1,6 +1,7 @@
 //! Compiled API keys. A key is found by a hash under a secret of this process, so that the time of the look-up says
 //! nothing about keys, and the keys themselves are nowhere.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -102,11 +103,16 @@ impl ApiKeys {
         let Some((location, key)) = found else {
             return Ok(None);
         };
-        let digest = if location.is_in_target() {
-            KeyDigest::of(&unescaped(key))
+        let key = if location.is_in_target() {
+            Cow::Owned(unescaped(key))
         } else {
-            KeyDigest::of(key)
+            Cow::Borrowed(key)
         };
+        // Whoever sends it, it is nobody's: a Secret may have the hash of nothing by mistake.
+        if key.is_empty() {
+            return Err(KeyRefusal::Malformed);
+        }
+        let digest = KeyDigest::of(&key);
         match self.clients.get(&hash(&self.hash_key, &digest)) {
             Some(client) => Ok(Some(KeyHolder {
                 policy: self,
@@ -239,6 +245,32 @@ mod tests {
         }
         let others = client(&policy, &bearer("Basic eDp5"), Some("k=k2"));
         assert_eq!(others, Ok(None));
+    }
+
+    #[test]
+    fn an_empty_key_is_nobodys() {
+        let nothing = ApiKeyPolicy {
+            from: vec![
+                JwtSource::Query("key".to_owned()),
+                JwtSource::Cookie("key".to_owned()),
+            ],
+            client_header: None,
+            forward: JwtForward::Strip,
+            keys: xds::model::ApiKeys {
+                accepted: [ApiKey {
+                    digest: KeyDigest::of(b""),
+                    client: "acme".into(),
+                }]
+                .into(),
+                is_incomplete: true,
+            },
+        };
+        let policy = ApiKeys::compile(&nothing);
+        let malformed = Err(KeyRefusal::Malformed);
+        for query in ["key=", "key", "a=b&%6bey="] {
+            assert_eq!(client(&policy, &[], Some(query)), malformed, "{query}");
+        }
+        assert_eq!(client(&policy, &[("Cookie", "key=")], None), malformed);
     }
 
     #[test]

@@ -180,6 +180,22 @@ on_both_drivers! {
         assert!(gateway.log().contains("entry `damaged` of Secret default/keys is not a SHA-256"), "{}", gateway.log());
     }
 
+    fn the_hash_of_nothing_admits_nobody(driver) {
+        let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let hash = "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683";
+        let hashes = secret("keys", &format!("acme: {hash}, unset: {nothing}"));
+        let origin = origin();
+        let policy = keys(", hashed: true, from: {query: key}");
+        let gateway = gateway(driver).routes_to(&origin).document(&hashes).policy(&policy).start();
+        let mut client = gateway.client();
+        assert_eq!(asks(&mut client, "/?key=key", &[]).status(), 200);
+        for target in ["/?key=", "/?key"] {
+            let answer = asks(&mut client, target, &[]);
+            assert_eq!(answer.status(), 401, "{target}: {answer}");
+        }
+        assert!(gateway.log().contains("entry `unset` of Secret default/keys is empty"), "{}", gateway.log());
+    }
+
     fn the_same_key_of_two_clients_admits_neither(driver) {
         let origin = origin();
         let twice = secret("keys", "a: hush-1, b: hush-1, c: hush-2");

@@ -230,15 +230,18 @@ fn digest(content: &[u8], is_hashed: bool) -> Result<KeyDigest, String> {
     let key = content.strip_suffix(b"\n").unwrap_or(content);
     let key = key.strip_suffix(b"\r").unwrap_or(key);
     if key.is_empty() {
-        return Err(
-            "is empty: put a key into it, such as `openssl rand -hex 32` prints".to_owned(),
-        );
+        return Err(EMPTY_KEY.to_owned());
     }
     if is_hashed {
-        return hexadecimal(key).ok_or_else(|| {
+        let digest = hexadecimal(key).ok_or_else(|| {
             "is not a SHA-256: write its 64 hexadecimal digits, as `printf %s KEY | sha256sum` prints them"
                 .to_owned()
-        });
+        })?;
+        // As `printf %s $KEY | sha256sum` prints it without the variable.
+        if digest == KeyDigest::of(b"") {
+            return Err(EMPTY_KEY.to_owned());
+        }
+        return Ok(digest);
     }
     let is_sendable = |byte: &u8| matches!(byte, b' '..=b'~') || *byte >= 0x80;
     if key.starts_with(b" ") || key.ends_with(b" ") || !key.iter().all(is_sendable) {
@@ -268,6 +271,9 @@ fn hexadecimal(text: &[u8]) -> Option<KeyDigest> {
 fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::Invalid, field, message)
 }
+
+/// What an entry without a key is, or one whose hash is that of nothing.
+const EMPTY_KEY: &str = "is empty: put a key into it, such as `openssl rand -hex 32` prints";
 
 /// Most keys of a policy: 16 Ki, which take 1 MiB with names of thirty bytes.
 const MOST_KEYS: usize = 16 * 1024;
@@ -303,6 +309,15 @@ mod tests {
             &key.replacen("2c", "+c", 1),
         ] {
             assert!(digest(content.as_bytes(), true).is_err(), "{content}");
+        }
+    }
+
+    #[test]
+    fn the_hash_of_nothing_is_no_key() {
+        let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        for content in [nothing.to_owned(), format!("{}\n", nothing.to_uppercase())] {
+            let empty = Err(EMPTY_KEY.to_owned());
+            assert_eq!(digest(content.as_bytes(), true), empty, "{content:?}");
         }
     }
 
