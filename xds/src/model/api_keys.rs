@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use super::jwt::{self, JwtForward, JwtSource};
 
 /// API keys, one of which a request must carry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiKeyPolicy {
     /// Where keys are read from. A request has at most one.
@@ -31,7 +31,7 @@ pub struct ApiKeyPolicy {
 }
 
 /// The keys of clients. A client may have several, so that one can replace another.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct ApiKeys {
     /// In the order of their digests, each once.
     pub accepted: Arc<[ApiKey]>,
@@ -40,7 +40,7 @@ pub struct ApiKeys {
 }
 
 /// The key of a client.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ApiKey {
     /// SHA-256 of the key.
     pub digest: KeyDigest,

@@ -1,5 +1,6 @@
 //! The compiled form of a model, seen from the request path.
 
+mod api_keys;
 mod health_check;
 mod incremental;
 mod jwt;
