@@ -268,12 +268,12 @@ on_both_drivers! {
                 gateway.reconfigure(&with(&[&old, if has_new { &new } else { &empty }]));
                 gateway.waits_for_applied(version);
                 let status = asks(&mut other, "/", &with_key("hush-new")).status();
-                assert_eq!(status, if has_new { 200 } else { 401 }, "{version}");
+                assert_eq!(status, if has_new { 200 } else { 503 }, "{version}");
             }
             has_ended.store(true, Ordering::Relaxed);
             assert!(client.join().expect("no failed request") > 0);
         });
-        gateway.reconfigure(&with(&[&secret("old", ""), &new]));
+        gateway.reconfigure(&with(&[&secret("old", "other: hush-other"), &new]));
         gateway.waits_for_applied(7);
         let mut client = gateway.client();
         assert_eq!(asks(&mut client, "/", &with_key("hush-new")).status(), 200);

@@ -54,13 +54,7 @@ pub(crate) fn lower(
         let field = format!("secretRefs[{index}]");
         match secrets::resolve(reader, from, reference) {
             Ok(secret) => found.read(secret, spec.hashed, &field),
-            Err(problem) => {
-                let message = format!("{}; {}", problem.message, secrets::UNKNOWN_UNTIL_THEN);
-                found
-                    .refs
-                    .push(Problem { message, ..problem }.under(&field));
-                found.is_incomplete = true;
-            }
+            Err(problem) => found.lacks_keys(problem.under(&field)),
         }
     }
     let (keys, refs) = found.into_keys();
@@ -143,6 +137,8 @@ struct Found {
     entries: BTreeMap<KeyDigest, Vec<KeyEntry>>,
     is_incomplete: bool,
     refs: Vec<Problem>,
+    /// How many problems the entries of each reference have, those that are not listed included.
+    faults: BTreeMap<String, usize>,
 }
 
 /// An entry of a Secret.
@@ -156,47 +152,65 @@ impl Found {
     fn read(&mut self, secret: &Secret, is_hashed: bool, field: &str) {
         let name = &secret.metadata.name;
         let entries: Vec<(&str, &[u8])> = secret.entries().collect();
-        if entries.is_empty() {
-            let message = format!(
-                "Secret {name} has no entry: add one with the name of the client, and its key as value"
-            );
-            self.refs
-                .push(Problem::new(Reason::InvalidSecretRef, field, message));
-        }
-        if self.entries.len() + entries.len() > MOST_KEYS {
-            let number = entries.len();
+        let number = entries.len();
+        if self.entries.len() + number > MOST_KEYS {
             let message = format!(
                 "Secret {name} has {number} keys, and the keys of a policy are at most {MOST_KEYS}: use several \
-                 policies; {}",
-                secrets::UNKNOWN_UNTIL_THEN
+                 policies"
             );
-            self.refs
-                .push(Problem::new(Reason::InvalidSecretRef, field, message));
-            self.is_incomplete = true;
+            self.lacks_keys(Problem::new(Reason::InvalidSecretRef, field, message));
             return;
         }
+        let mut usable: usize = 0;
         for (client, content) in entries {
             match digest(content, is_hashed) {
-                Ok(digest) => self.entries.entry(digest).or_default().push(KeyEntry {
-                    client: client.to_owned(),
-                    secret: name.clone(),
-                    field: field.to_owned(),
-                }),
-                Err(why) => {
-                    let message = format!(
-                        "entry `{client}` of Secret {name} {why}; until then it admits nobody"
-                    );
-                    self.refs
-                        .push(Problem::new(Reason::InvalidSecretRef, field, message));
+                Ok(digest) => {
+                    usable += 1;
+                    self.entries.entry(digest).or_default().push(KeyEntry {
+                        client: client.to_owned(),
+                        secret: name.clone(),
+                        field: field.to_owned(),
+                    });
                 }
+                Err(why) => self.fault(field, || {
+                    format!("entry `{client}` of Secret {name} {why}; until then it admits nobody")
+                }),
             }
+        }
+        if usable == 0 {
+            let nothing = if number == 0 {
+                "no entry"
+            } else {
+                "no usable entry"
+            };
+            let message = format!(
+                "Secret {name} has {nothing}: add one with the name of the client, and its key as value"
+            );
+            self.lacks_keys(Problem::new(Reason::InvalidSecretRef, field, message));
+        }
+    }
+
+    /// Records why the keys of a Secret are not known: those that are not found may be among them.
+    fn lacks_keys(&mut self, why: Problem) {
+        let message = format!("{}; {}", why.message, secrets::UNKNOWN_UNTIL_THEN);
+        self.refs.push(Problem { message, ..why });
+        self.is_incomplete = true;
+    }
+
+    /// Records that entries admit nobody. A status has no room for all of them, and a Secret may have thousands.
+    fn fault(&mut self, field: &str, message: impl FnOnce() -> String) {
+        let number = self.faults.entry(field.to_owned()).or_default();
+        *number += 1;
+        if *number <= FAULTS_SHOWN {
+            let problem = Problem::new(Reason::InvalidSecretRef, field, message());
+            self.refs.push(problem);
         }
     }
 
     /// The keys that are one client's alone, and the problems.
     fn into_keys(mut self) -> (ApiKeys, Vec<Problem>) {
         let mut accepted = Vec::with_capacity(self.entries.len());
-        for (digest, entries) in self.entries {
+        for (digest, entries) in std::mem::take(&mut self.entries) {
             let Some((first, others)) = entries.split_first() else {
                 continue;
             };
@@ -207,14 +221,22 @@ impl Found {
                 });
                 continue;
             }
-            let names = entries.iter();
-            let names = names.map(|it| format!("`{}` of Secret {}", it.client, it.secret));
-            let message = format!(
-                "these entries have the same key: {}; until each has its own, they admit nobody",
-                problem::join(names)
-            );
-            let problem = Problem::new(Reason::InvalidSecretRef, &first.field, message);
-            self.refs.push(problem);
+            self.fault(&first.field, || {
+                let names = entries.iter();
+                let names = names.map(|it| format!("`{}` of Secret {}", it.client, it.secret));
+                format!(
+                    "these entries have the same key: {}; until each has its own, they admit nobody",
+                    problem::join(names)
+                )
+            });
+        }
+        for (field, number) in &self.faults {
+            let more = number.saturating_sub(FAULTS_SHOWN);
+            if more > 0 {
+                let message = format!("and {more} more problems with its entries");
+                let problem = Problem::new(Reason::InvalidSecretRef, field, message);
+                self.refs.push(problem);
+            }
         }
         let keys = ApiKeys {
             accepted: accepted.into(),
@@ -272,6 +294,9 @@ fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::Invalid, field, message)
 }
 
+/// Problems with entries that are listed of each reference.
+const FAULTS_SHOWN: usize = 4;
+
 /// What an entry without a key is, or one whose hash is that of nothing.
 const EMPTY_KEY: &str = "is empty: put a key into it, such as `openssl rand -hex 32` prints";
 
@@ -319,6 +344,56 @@ mod tests {
             let empty = Err(EMPTY_KEY.to_owned());
             assert_eq!(digest(content.as_bytes(), true), empty, "{content:?}");
         }
+    }
+
+    fn secret(entries: &[(String, &str)]) -> Secret {
+        let entries: BTreeMap<_, _> = entries.iter().cloned().collect();
+        let metadata = serde_json::json!({"name": "keys", "namespace": "shop"});
+        let secret = serde_json::json!({"metadata": metadata, "stringData": entries});
+        serde_json::from_value(secret).expect("a Secret")
+    }
+
+    fn read(entries: &[(String, &str)]) -> (ApiKeys, Vec<String>) {
+        let mut found = Found::default();
+        found.read(&secret(entries), false, "secretRefs[0]");
+        let (keys, refs) = found.into_keys();
+        (keys, refs.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn of_a_secret_without_a_usable_entry_the_keys_are_unknown() {
+        let entry = |name: &str, key| (name.to_owned(), key);
+        let (keys, refs) = read(&[]);
+        assert!(keys.is_incomplete && refs[0].contains("Secret shop/keys has no entry: add one"));
+        let (keys, refs) = read(&[entry("a", ""), entry("b", " x")]);
+        assert!(keys.is_incomplete && keys.accepted.is_empty());
+        let last = refs.last().expect("a problem");
+        assert!(
+            last.contains("Secret shop/keys has no usable entry: add one"),
+            "{last}"
+        );
+        assert!(last.ends_with(secrets::UNKNOWN_UNTIL_THEN), "{last}");
+        let (keys, refs) = read(&[entry("a", ""), entry("b", "x")]);
+        assert_eq!(
+            (keys.is_incomplete, keys.accepted.len(), refs.len()),
+            (false, 1, 1)
+        );
+    }
+
+    #[test]
+    fn the_first_problems_of_each_reference_are_listed() {
+        let mut entries: Vec<_> = (0..100).map(|it| (format!("empty-{it:03}"), "")).collect();
+        entries.extend(["a", "b", "c"].map(|name| (name.to_owned(), "x")));
+        let (_, refs) = read(&entries);
+        assert_eq!(refs.len(), FAULTS_SHOWN + 1, "{refs:?}");
+        assert!(
+            refs[0].contains("entry `empty-000` of Secret shop/keys is empty"),
+            "{refs:?}"
+        );
+        assert_eq!(
+            refs[FAULTS_SHOWN],
+            "secretRefs[0]: and 97 more problems with its entries"
+        );
     }
 
     #[test]
