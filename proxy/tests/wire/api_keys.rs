@@ -336,6 +336,7 @@ on_both_drivers! {
             "apiKeys:",
             "apiKeys: {}",
             "apiKeys: {secretRefs: []}",
+            "apiKeys: {secretRefs: [{name: keys}, {name: keys}]}",
             "apiKeys: {secretRefs: [{name: keys}], form: {query: key}}",
             "apiKeys: {secretRefs: [{name: keys}]}\n  requireAll: true",
             "apiKey: {secretRefs: [{name: keys}]}",

@@ -11,6 +11,7 @@ use xds::model::{
 use super::api::ApiKeysSpec;
 use super::{jwt, secrets};
 use crate::backend::referrer::Referrer;
+use crate::gateway::api::SecretObjectReference;
 use crate::objects::api::Secret;
 use crate::objects::reader::Reader;
 use crate::route::header_edit;
@@ -52,9 +53,12 @@ pub(crate) fn lower(
     let mut found = Found::default();
     for (index, reference) in spec.secret_refs.iter().enumerate() {
         let field = format!("secretRefs[{index}]");
-        match secrets::resolve(reader, from, reference) {
-            Ok(secret) => found.read(secret, spec.hashed, &field),
-            Err(problem) => found.lacks_keys(problem.under(&field)),
+        match named_before(from.namespace, &spec.secret_refs, index) {
+            Some(problem) => note(problem.under(&field)),
+            None => match secrets::resolve(reader, from, reference) {
+                Ok(secret) => found.read(secret, spec.hashed, &field),
+                Err(problem) => found.lacks_keys(problem.under(&field)),
+            },
         }
     }
     let (keys, refs) = found.into_keys();
@@ -72,6 +76,21 @@ pub(crate) fn lower(
         problems,
         refs,
     }
+}
+
+/// Why a reference is refused: one before it is to the same Secret, and its entries would be read again.
+fn named_before(
+    namespace: &str,
+    references: &[SecretObjectReference],
+    index: usize,
+) -> Option<Problem> {
+    let mut names = { references.iter() }.map(|reference| secrets::name(namespace, reference));
+    let name = names.clone().nth(index)?;
+    let first = names.position(|other| other == name)?;
+    (first < index).then(|| {
+        let message = format!("Secret {name} is that of secretRefs[{first}] too: name it once");
+        invalid("", message)
+    })
 }
 
 /// Where keys are read from. A place of tokens cannot be one: a token would be taken for a key.
@@ -394,6 +413,19 @@ mod tests {
             refs[FAULTS_SHOWN],
             "secretRefs[0]: and 97 more problems with its entries"
         );
+    }
+
+    #[test]
+    fn a_secret_is_named_once() {
+        let references = serde_json::json!([
+            {"name": "keys"}, {"name": "keys", "namespace": "else"}, {"name": "keys", "namespace": "shop"},
+        ]);
+        let references: Vec<SecretObjectReference> =
+            serde_json::from_value(references).expect("references");
+        let refused = [0, 1, 2].map(|index| named_before("shop", &references, index));
+        let messages = refused.map(|problem| problem.map(|it| it.message));
+        let again = "Secret shop/keys is that of secretRefs[0] too: name it once";
+        assert_eq!(messages, [None, None, Some(again.to_owned())]);
     }
 
     #[test]
