@@ -3,6 +3,7 @@
 //! Each credential that a request has is checked, whichever others it has. One of them suffices, unless the policy
 //! requires all.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::HeaderName;
@@ -211,6 +212,17 @@ impl Principal<'_> {
         for location in self.stripped() {
             location.edit_target(target);
         }
+    }
+
+    /// The target as authorization servers see it: with a key, as backends get it.
+    #[must_use]
+    pub fn shown_target<'t>(&self, target: &'t [u8]) -> Cow<'t, [u8]> {
+        if self.key.is_none() || !self.stripped().any(TokenLocation::is_in_target) {
+            return Cow::Borrowed(target);
+        }
+        let mut shown = target.to_vec();
+        self.edit_target(&mut shown);
+        Cow::Owned(shown)
     }
 
     /// Where credentials are removed from.

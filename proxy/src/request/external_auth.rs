@@ -1,6 +1,7 @@
 //! External authorization: servers decide whether a request may pass. If a server cannot be reached,
 //! the request is rejected.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use ::http::StatusCode;
@@ -172,7 +173,7 @@ impl<'a> Exchange<'a> {
         let subject = Subject {
             method: received.method(),
             authority: received.authority(),
-            target: call.target.text.as_bytes(),
+            target: &self.shown_target(call.target),
             fields: self.effective_fields(own),
             body: body
                 .filter(|_| server.body_bytes.is_some())
@@ -221,6 +222,15 @@ impl<'a> Exchange<'a> {
                     .map_err(|error| MissingVerdict(error.reason()))?;
                 grpc::interpret(response, &subject)
             }
+        }
+    }
+
+    /// The target as servers see it. Those of a listener are called before a key is known.
+    fn shown_target(&self, target: Target<'a>) -> Cow<'a, [u8]> {
+        let target = target.text.as_bytes();
+        match &self.principal {
+            Some(principal) => principal.shown_target(target),
+            None => Cow::Borrowed(target),
         }
     }
 

@@ -5,10 +5,11 @@ use std::thread;
 
 use super::admin::asks as asks_admin;
 use super::admin_trace::{events, watches};
+use super::external_auth::{allow, gateway_with_auth};
 use super::jwt::{asks, bearer, claims, policy as tokens};
 use super::metrics::waits_for_sum;
 use crate::support::{
-    GatewayBuilder, Message, Signer, gateway, on_both_drivers, on_every_pair, origin,
+    GatewayBuilder, Message, Signer, gateway, ok, on_both_drivers, on_every_pair, origin,
 };
 
 /// A Secret with these entries.
@@ -194,6 +195,19 @@ on_both_drivers! {
             assert_eq!(answer.status(), 401, "{target}: {answer}");
         }
         assert!(gateway.log().contains("entry `unset` of Secret default/keys is empty"), "{}", gateway.log());
+    }
+
+    fn an_authorization_server_gets_no_key(driver) {
+        for (forward, seen) in [(false, "/a?b=1"), (true, "/a?b=1&key=hush-acme")] {
+            let (auth, app) = (origin().replies(allow("")), origin().replies(ok("app")));
+            let policy = keys(&format!(", from: {{query: key}}, forward: {forward}"));
+            let gateway = gateway_with_auth(driver, &auth, &app, "").with_keys().policy(&policy).start();
+            let answer = asks(&mut gateway.client(), "/a?b=1&key=hush-acme", &[]);
+            assert_eq!(answer.status(), 200, "{answer}");
+            for (side, request) in [("server", auth.only_request()), ("backend", app.only_request())] {
+                assert_eq!(request.target(), seen, "{side}");
+            }
+        }
     }
 
     fn the_same_key_of_two_clients_admits_neither(driver) {
