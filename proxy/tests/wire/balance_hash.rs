@@ -177,14 +177,15 @@ on_both_drivers! {
         let (origins, gate) = (origins(), Gate::default());
         let by = "balance: {hash: {by: [{header: mcp-session-id}], boundedLoad: 101}}";
         let gateway = gateway_to(driver, &origins, by).shards(2).start();
-        let own = of(&mut gateway.client(), &session(5));
+        // A request no longer counts when its connection takes the next one.
+        let mut first = gateway.client();
+        let own = of(&mut first, &session(5));
         named(&origins, &own).now_replies(Reply::at_once().waits_for(&gate).sends(
             format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{own}"),
         ));
         let mut waiting = Vec::new();
         // Of two in flight, ceil(2/3 × 1.01) + 1 = 2 may be at one endpoint.
-        for number in 0..2 {
-            let mut client = gateway.client();
+        for (number, mut client) in [first, gateway.client()].into_iter().enumerate() {
             client.sends(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n\r\n", session(5)));
             named(&origins, &own).waits_for_requests(number + 2);
             waiting.push(client);
