@@ -6,6 +6,7 @@
 
 mod cluster;
 mod dump;
+mod known;
 mod manifests;
 mod objects;
 mod print;

@@ -1,13 +1,14 @@
 //! The status of a Gateway and its parts, or of what a namespace has at others' Gateways, computed from the
 //! cluster's objects, what is found out about them, and the reports of proxies.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 use translate::Level;
 use translate::diagnosis::Diagnosis;
 use translate::status::Reason;
 
+use super::known::KnownProblems;
 use super::objects::{Condition, Object, ParentRef, Verdict, problems, summary};
 use super::proxy::Proxy;
 
@@ -439,46 +440,17 @@ impl Report {
             let is_lost = it.reason == Reason::NoMatchingParent && namespaces.contains(namespace);
             is_lost || self.listed.contains(&key(it))
         };
-        let known = KnownProblems::of(self);
+        let routes = self.routes.iter();
+        let routes = routes.map(|it| title(&it.kind, &it.namespace, &it.name));
+        let policies = self.policies.iter();
+        let policies = policies.map(|it| title(&it.kind, &it.namespace, &it.name));
+        let conditions = self.problems.iter().map(|it| &*it.text);
+        let known = KnownProblems::of(routes.chain(policies), conditions);
         let new = diagnoses.iter().filter(is_meant);
         let new: Vec<&Diagnosis> = new.filter(|it| !known.contains(it)).collect();
         for it in new {
             self.add(it.level, it.to_string());
         }
-    }
-}
-
-/// What conditions say, so that no finding says it again: by route and policy, as there may be thousands.
-struct KnownProblems<'a> {
-    of_parts: BTreeMap<String, Vec<&'a str>>,
-    of_gateway: Vec<&'a str>,
-}
-
-impl<'a> KnownProblems<'a> {
-    fn of(report: &'a Report) -> Self {
-        let routes = report.routes.iter();
-        let routes = routes.map(|it| title(&it.kind, &it.namespace, &it.name));
-        let policies = report.policies.iter();
-        let policies = policies.map(|it| title(&it.kind, &it.namespace, &it.name));
-        let parts = routes.chain(policies).map(|it| (it, Vec::new()));
-        let mut known = Self {
-            of_parts: parts.collect(),
-            of_gateway: Vec::new(),
-        };
-        for problem in &report.problems {
-            let part = problem.text.split_once(": ").map(|(part, _)| part);
-            let of_part = part.and_then(|it| known.of_parts.get_mut(it));
-            let list = of_part.unwrap_or(&mut known.of_gateway);
-            list.push(&problem.text);
-        }
-        known
-    }
-
-    fn contains(&self, diagnosis: &Diagnosis) -> bool {
-        let of_part = self.of_parts.get(&diagnosis.object.to_string());
-        let texts = of_part.into_iter().flatten().chain(&self.of_gateway);
-        let mut texts = texts.copied();
-        texts.any(|it| it.contains(&diagnosis.text))
     }
 }
 
