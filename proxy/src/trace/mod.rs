@@ -6,6 +6,7 @@
 //! bounded; a request never waits for them.
 
 mod connection;
+mod credentials;
 mod policy;
 mod request;
 mod upstream;

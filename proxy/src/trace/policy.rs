@@ -11,12 +11,10 @@ use crate::config::{Rule, RuleBackend, RuleExtras, Sessions};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::Limits;
 use crate::policy::answer::{Decision, PageServer, PageSource, Respond};
-use crate::policy::api_keys::KeyRefusal;
 use crate::policy::authorization::Verdict;
 use crate::policy::client_networks::{ClientNetworks, Outside};
 use crate::policy::compiled::BackendPolicy;
 use crate::policy::external_auth::{self, MissingVerdict};
-use crate::policy::jwt::{AuthenticatedBy, Refusal};
 use crate::policy::normalise::Target;
 use crate::policy::path_rewrite::{BadRewrite, Rewritten};
 use crate::policy::rate_limit::Counted;
@@ -134,68 +132,6 @@ impl Tracer {
             detail,
         };
         self.emit(severity, message);
-    }
-
-    /// The result of a JWT policy (`kind/namespace/name`). Never contains the token.
-    #[cold]
-    pub(crate) fn token(&self, policy: &str, result: Result<AuthenticatedBy, Refusal>) {
-        let (severity, allowed, detail) = match result {
-            Ok(AuthenticatedBy::None) => (
-                Severity::Success,
-                true,
-                "without a token, which is optional",
-            ),
-            Ok(AuthenticatedBy::Cached) => (
-                Severity::Success,
-                true,
-                "by a token that was verified before",
-            ),
-            Ok(AuthenticatedBy::Verified) => {
-                (Severity::Success, true, "by a token that was verified")
-            }
-            Err(refusal) => (Severity::Error, false, refusal.reason()),
-        };
-        self.take_unreported(JWT);
-        let message = Message::AuthorizationResult {
-            by: format!("{JWT} {policy}"),
-            allowed,
-            detail: detail.to_owned(),
-        };
-        self.emit(severity, message);
-    }
-
-    /// What API keys (of the policy `kind/namespace/name`) say about a request: its client, or `None` without a key.
-    /// Never contains the key.
-    #[cold]
-    pub(crate) fn api_key(&self, policy: &str, result: Result<Option<&str>, KeyRefusal>) {
-        let (severity, detail) = match result {
-            Ok(Some(client)) => (Severity::Success, format!("by the key of `{client}`")),
-            Ok(None) => (Severity::Info, "without a key".to_owned()),
-            Err(refusal) => (Severity::Error, refusal.reason().to_owned()),
-        };
-        self.take_unreported(API_KEYS);
-        let message = Message::AuthorizationResult {
-            by: format!("{API_KEYS} {policy}"),
-            allowed: result.is_ok(),
-            detail,
-        };
-        self.emit(severity, message);
-    }
-
-    /// The request lacks credentials that a policy (`kind/namespace/name`) needs.
-    #[cold]
-    pub(crate) fn no_credentials(&self, policy: &str, requires_all: bool) {
-        let detail = if requires_all {
-            "no_credentials: a credential of each kind is needed"
-        } else {
-            "no_credentials"
-        };
-        let message = Message::AuthorizationResult {
-            by: policy.to_owned(),
-            allowed: false,
-            detail: detail.to_owned(),
-        };
-        self.emit(Severity::Error, message);
     }
 
     /// The result of an authorization policy (`kind/namespace/name`), and the decisive rule.
@@ -460,7 +396,7 @@ impl Tracer {
     }
 
     /// Whether it applies and was not reported yet.
-    fn take_unreported(&self, kind: &str) -> bool {
+    pub(super) fn take_unreported(&self, kind: &str) -> bool {
         let mut unreported = self.unreported.borrow_mut();
         let at = unreported.iter().position(|it| *it == kind);
         at.map(|at| unreported.remove(at)).is_some()
@@ -499,8 +435,8 @@ type BackendPolicyTest = fn(&BackendPolicy) -> bool;
 
 const LIMITS: &str = "limits";
 const NETWORKS: &str = "networks";
-const JWT: &str = "jwt";
-const API_KEYS: &str = "apiKeys";
+pub(super) const JWT: &str = "jwt";
+pub(super) const API_KEYS: &str = "apiKeys";
 const AUTHORIZATION: &str = "authorization";
 const EXTERNAL_AUTH: &str = "externalAuth";
 const RATE_LIMIT: &str = "rateLimit";
