@@ -1,7 +1,7 @@
 //! Requests of the watch of policies to those of ConfigMaps and Secrets, the only ones that report them: to read some
 //! again, of which a policy needs entries that were dropped.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -35,21 +35,37 @@ struct Shared {
 }
 
 /// A request for an object.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Wanted {
     /// Increases with each reason to read it: what was read before may lack an entry, or be outdated.
     number: u64,
     /// Whether reading has failed, so that policies do not wait for it.
     is_tried: bool,
+    /// The namespace of the first policy that needs it. Namespaces take turns, so that none keeps the policies of
+    /// others waiting.
+    asker: Arc<str>,
+    since: Instant,
+}
+
+impl Wanted {
+    fn by(asker: &Arc<str>) -> Self {
+        Self {
+            number: 0,
+            is_tried: false,
+            asker: Arc::clone(asker),
+            since: Instant::now(),
+        }
+    }
 }
 
 impl Requests {
-    /// Asks for an object.
-    pub(super) fn ask(&self, name: &Holder) {
+    /// Asks for an object that a policy of this namespace needs.
+    pub(super) fn ask(&self, name: &Holder, asker: &Arc<str>) {
         let mut all = self.wanted();
         // While reads fail, no policy waits for the next attempt.
         let is_failing = all.values().any(|wanted| wanted.is_tried);
-        let wanted = all.entry(name.clone()).or_default();
+        let wanted = all.entry(name.clone());
+        let wanted = wanted.or_insert_with(|| Wanted::by(asker));
         wanted.number += 1;
         wanted.is_tried = is_failing;
         drop(all);
@@ -64,10 +80,12 @@ impl Requests {
         }
     }
 
-    /// Whether an object is asked for that was not tried yet.
+    /// Whether a policy waits for an object: it is asked for, was not tried yet, and not for too long. Without it,
+    /// what the policy protects is closed.
     pub(super) fn awaits(&self, name: &Holder) -> bool {
         let all = self.wanted();
-        all.get(name).is_some_and(|wanted| !wanted.is_tried)
+        all.get(name)
+            .is_some_and(|wanted| !wanted.is_tried && wanted.since.elapsed() < LONGEST_WAIT)
     }
 
     /// Waits until one of them was tried. Only one may wait.
@@ -108,8 +126,23 @@ impl Requests {
         let mut all = self.wanted();
         // What the watch of the other kind reads is for it to keep.
         all.retain(|name, _| name.0 != kind || reading.contains(name) || ENTRIES.has_object(name));
-        let due = { all.iter() }.filter(|(name, _)| name.0 == kind && !reading.contains(*name));
-        let due = due.map(|(name, wanted)| (name.clone(), wanted.number));
+        let of_kind = || all.iter().filter(|(name, _)| name.0 == kind);
+        let mut turns: HashMap<&Arc<str>, usize> = HashMap::new();
+        for (_, wanted) in of_kind().filter(|(name, _)| reading.contains(*name)) {
+            *turns.entry(&wanted.asker).or_default() += 1;
+        }
+        let waiting = of_kind().filter(|(name, _)| !reading.contains(*name));
+        let mut due: Vec<_> = waiting
+            .map(|(name, wanted)| {
+                let turn = turns.entry(&wanted.asker).or_default();
+                *turn += 1;
+                (*turn, name, wanted.number)
+            })
+            .collect();
+        due.sort_by_key(|(turn, ..)| *turn);
+        let due = due
+            .into_iter()
+            .map(|(_, name, number)| (name.clone(), number));
         due.take(AT_ONCE.saturating_sub(reading.len())).collect()
     }
 
@@ -262,5 +295,61 @@ async fn read(client: &Client, (kind, name): &Holder) -> Result<Option<Raw>, Str
 
 /// Objects of a kind that are read at the same time.
 const AT_ONCE: usize = 8;
-/// How long a policy may wait for an object: 5 s. Until it is taken, its targets may be open.
+/// How long a read may take: 5 s.
 const LONGEST_READ: Duration = Duration::from_secs(5);
+/// How long a policy may wait for an object: 5 s. Until it is taken, its targets may be open.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use xds::model::ObjectName;
+
+    use super::super::entries::Needed;
+    use super::*;
+
+    fn secret(namespace: &str, number: usize) -> Holder {
+        let name = format!("requests-{number}");
+        (EntryKind::Secret, ObjectName::new(namespace, &name))
+    }
+
+    fn ask(requests: &Requests, asker: &str, secrets: &[Holder]) {
+        let all = secrets.iter().map(|it| (it.clone(), Needed::AllEntries));
+        let policy = ObjectName::new(asker, "requests");
+        ENTRIES.set(&policy, all.collect::<BTreeSet<_>>());
+        for secret in secrets {
+            requests.ask(secret, &policy.namespace);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_needs_much_keeps_no_other_waiting() {
+        let requests = Requests::default();
+        let many: Vec<Holder> = (0..1000).map(|number| secret("aaa", number)).collect();
+        ask(&requests, "aaa", &many);
+        ask(&requests, "shop", &[secret("shop", 0)]);
+        let due = requests.due(EntryKind::Secret, &HashSet::new());
+        let due: HashSet<Holder> = due.into_iter().map(|(name, _)| name).collect();
+        assert!(due.len() == AT_ONCE && due.contains(&secret("shop", 0)));
+        // It is the next one also where the other one has all places but one.
+        let reading: HashSet<Holder> = many[..AT_ONCE - 1].iter().cloned().collect();
+        let due = requests.due(EntryKind::Secret, &reading);
+        assert!(
+            matches!(&*due, [(name, _)] if *name == secret("shop", 0)),
+            "{due:?}"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_policy_waits_for_a_while_only() {
+        let (requests, wanted) = (Requests::default(), secret("late", 0));
+        ask(&requests, "late", std::slice::from_ref(&wanted));
+        assert!(requests.awaits(&wanted));
+        tokio::time::advance(LONGEST_WAIT).await;
+        assert!(!requests.awaits(&wanted), "its targets must not stay open");
+        // It is still read, and the policy gets it then.
+        let due = requests.due(EntryKind::Secret, &HashSet::new());
+        assert_eq!(due.len(), 1);
+    }
+}

@@ -44,7 +44,7 @@ impl Follower {
         // What has entries is listed once policies are.
         if self.readiness.is_settled(self.kind) {
             for holder in &needed {
-                self.reads.requests.ask(holder);
+                self.reads.requests.ask(holder, &name.namespace);
             }
         }
         if !self.awaits(&references) {
@@ -103,7 +103,7 @@ impl Follower {
         self.reads.outdate(&holder);
         if raw.lacks_entries() {
             // It was parsed just before a policy needed them.
-            self.reads.requests.ask(&holder);
+            self.reads.requests.ask(&holder, &holder.1.namespace);
         }
         false
     }
