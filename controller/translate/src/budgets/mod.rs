@@ -280,7 +280,7 @@ budgets! {
         condition: "newest policies `Accepted=False`; they have no effect, and requests are balanced as without them",
         reason: Some(Reason::GatewayFull),
         raised_by: "nobody",
-        why: "128 tables of 65 537 slots, or eight of 1 048 573; all shards of a proxy share one",
+        why: "128 tables of 65 537 slots, or 64 of 131 071; all shards of a proxy share one",
     };
     /// Backends of a Gateway.
     GatewayBackends = Definition {
