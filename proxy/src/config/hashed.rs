@@ -1,6 +1,6 @@
 //! How requests of a cluster are spread by hash.
 
-use std::num::NonZeroU32;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -25,8 +25,6 @@ pub struct Hashed {
 #[derive(Debug)]
 pub struct BoundedLoads {
     bound: BoundedLoad,
-    /// Number of serving endpoints.
-    endpoints: NonZeroU32,
     all: Arc<AtomicU32>,
     /// Sorted by id.
     of: Box<[(Interned, Arc<EndpointLoad>)]>,
@@ -44,7 +42,6 @@ impl BoundedLoads {
     /// Of these serving endpoints and others. What was in flight `before` a change still is.
     pub(super) fn new(
         bound: BoundedLoad,
-        endpoints: NonZeroU32,
         ids: impl Iterator<Item = Interned>,
         before: Option<&Self>,
     ) -> Self {
@@ -62,12 +59,7 @@ impl BoundedLoads {
         });
         let mut of: Box<[_]> = of.collect();
         of.sort_unstable_by_key(|(id, _)| *id);
-        Self {
-            bound,
-            endpoints,
-            all,
-            of,
-        }
+        Self { bound, all, of }
     }
 
     fn of(&self, id: Interned) -> Option<&Arc<EndpointLoad>> {
@@ -75,10 +67,11 @@ impl BoundedLoads {
         self.of.get(at).map(|(_, load)| load)
     }
 
-    /// Whether an endpoint has as many requests as it may have: the average times the bound, and one.
-    pub(crate) fn is_full(&self, id: Interned) -> bool {
+    /// Whether an endpoint has as many requests as it may have: the average of those in service times the bound, and
+    /// one.
+    pub(crate) fn is_full(&self, id: Interned, in_service: NonZeroUsize) -> bool {
         let all = u64::from(self.all.load(Ordering::Relaxed)) * u64::from(self.bound.percent());
-        let most = all.div_ceil(u64::from(self.endpoints.get()) * 100) + 1;
+        let most = all.div_ceil(in_service.get() as u64 * 100) + 1;
         self.of(id)
             .is_some_and(|load| u64::from(load.own.load(Ordering::Relaxed)) >= most)
     }
@@ -110,7 +103,7 @@ impl Drop for LoadGuard {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU32;
+    use std::num::NonZeroUsize;
 
     use xds::model::BoundedLoad;
 
@@ -126,26 +119,32 @@ mod tests {
 
     fn loads(percent: u32, endpoints: u32, before: Option<&BoundedLoads>) -> BoundedLoads {
         let bound = BoundedLoad::new(percent).expect("in range");
-        let number = NonZeroU32::new(endpoints).expect("not 0");
-        BoundedLoads::new(bound, number, (0..endpoints).map(id), before)
+        BoundedLoads::new(bound, (0..endpoints).map(id), before)
+    }
+
+    /// Whether an endpoint is full with so many in service.
+    fn is_full(loads: &BoundedLoads, index: u32, in_service: usize) -> bool {
+        loads.is_full(id(index), NonZeroUsize::new(in_service).expect("not 0"))
     }
 
     #[test]
     fn an_endpoint_is_full_at_the_bound_and_one() {
         let loads = loads(125, 4, None);
         // With none in flight, one may be; with one, the bound is ceil(1/4 × 1.25) + 1 = 2.
-        assert!(!loads.is_full(id(0)));
+        assert!(!is_full(&loads, 0, 4));
         let first = loads.begin(id(0));
-        assert!(!loads.is_full(id(0)));
+        assert!(!is_full(&loads, 0, 4));
         let second = loads.begin(id(0));
-        assert!(loads.is_full(id(0)) && !loads.is_full(id(1)));
+        assert!(is_full(&loads, 0, 4) && !is_full(&loads, 1, 4));
         // Of eleven, ceil(11/4 × 1.25) + 1 = 5 may be at one.
         let others: Vec<_> = (0..6).map(|n| loads.begin(id(1 + n % 3))).collect();
-        assert!(!loads.is_full(id(0)));
+        assert!(!is_full(&loads, 0, 4));
         let more = [(); 3].map(|()| loads.begin(id(0)));
-        assert!(loads.is_full(id(0)));
+        assert!(is_full(&loads, 0, 4));
+        // With two of the four out of service, the others have to take more.
+        assert!(!is_full(&loads, 0, 2));
         drop((first, second, others, more));
-        assert!(!loads.is_full(id(0)));
+        assert!(!is_full(&loads, 0, 4));
         assert_eq!(loads.all.load(std::sync::atomic::Ordering::Relaxed), 0);
     }
 
@@ -154,8 +153,8 @@ mod tests {
         let before = loads(101, 2, None);
         let held = [before.begin(id(1)), before.begin(id(1))];
         let after = loads(101, 3, Some(&before));
-        assert!(after.is_full(id(1)) && !after.is_full(id(2)));
+        assert!(is_full(&after, 1, 3) && !is_full(&after, 2, 3));
         drop(held);
-        assert!(!after.is_full(id(1)));
+        assert!(!is_full(&after, 1, 3));
     }
 }

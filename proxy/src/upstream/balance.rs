@@ -4,6 +4,7 @@
 //! not depend on the number of endpoints, as long as most of them are healthy.
 
 use std::cell::{Cell, OnceCell};
+use std::num::NonZeroUsize;
 use std::time::Instant;
 
 use rand::{Rng, RngExt};
@@ -30,6 +31,8 @@ impl EndpointStates {
         match set.candidates() {
             Candidates::Any => self.choose_among(set, tried, |_| false, (now, rng)),
             Candidates::Only(only) => Some(*only),
+            // Else each attempt to draw one would examine all of them.
+            Candidates::Checked(checked) if checked.out() == checked.len() => None,
             Candidates::Checked(checked) => {
                 let is_out = |position| checked.is_out(position);
                 self.choose_among(set, tried, is_out, (now, rng))
@@ -68,8 +71,10 @@ impl EndpointStates {
             // A single endpoint is used whatever its state, unless its probes fail.
             return (!set.is_probed_out(0)).then_some((only.id, HashResult::Own));
         }
+        let in_service = set.serving().len().saturating_sub(set.probed_out());
+        let in_service = NonZeroUsize::new(in_service)?;
         let choice = self.choice(set, now, |position| set.is_probed_out(position));
-        let is_full = |id| hashed.loads.as_ref().is_some_and(|it| it.is_full(id));
+        let is_full = |id| { hashed.loads.as_ref() }.is_some_and(|it| it.is_full(id, in_service));
         let untried = |id: Interned| !tried.contains(&id);
         let is_first = Cell::new(true);
         let first = |may: &dyn Fn(Interned) -> bool| {

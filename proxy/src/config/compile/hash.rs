@@ -88,11 +88,9 @@ pub(super) fn hashed(
         None => Arc::new(table(slots, set, endpoints)),
     };
     let loads = hash.bounded_load().map(|bound| {
-        let number = u32::try_from(set.serving().len()).ok();
-        let number = number.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
         let ids = endpoints.iter().map(|endpoint| endpoint.id);
         let before = known.and_then(|(_, hashed)| hashed.loads.as_ref());
-        BoundedLoads::new(bound, number, ids, before)
+        BoundedLoads::new(bound, ids, before)
     });
     Hashed {
         keys: HashKeys::compile(hash),

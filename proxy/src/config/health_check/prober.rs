@@ -57,18 +57,18 @@ impl HealthChecks {
             return;
         }
         self.clusters.clone_from(&clusters);
-        if self.thread.is_none() {
+        if self.thread.as_ref().is_none_or(ProberThread::has_ended) {
             match ProberThread::start(Arc::clone(&self.noticed), Arc::clone(&snapshot.probed_out)) {
                 Ok(thread) => self.thread = Some(thread),
                 Err(error) => {
-                    error!(%error, "health checks cannot start, so all ready endpoints count as healthy");
+                    error!(%error, "health checks cannot start: endpoints stay as they are known");
                     self.clusters.clear();
                     return;
                 }
             }
         }
         if let Some(desired) = self.thread.as_ref().and_then(|it| it.desired.as_ref()) {
-            // It fails if the thread has panicked, which has been reported.
+            // It fails if the thread has just panicked, which has been reported. The next configuration starts another one.
             let _ = desired.send(clusters);
         }
     }
@@ -101,6 +101,11 @@ impl ProberThread {
             desired: Some(desired),
             thread: Some(thread),
         })
+    }
+
+    /// Whether it has panicked.
+    fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 }
 
@@ -163,12 +168,22 @@ impl Prober {
         let stretched = changes.stretched;
         // Their settings may be other ones now.
         self.kept.clear();
-        let mut is_noticed = !stretched.is_empty();
         stretched.iter().for_each(log_stretched);
-        let mut is_out = changes.puts_out;
-        for cluster in &reviewed {
+        self.review_all(&reviewed, changes.puts_out, !stretched.is_empty());
+    }
+
+    /// Counts again what is in service in these clusters, and tells others what has changed: with it, whether an endpoint
+    /// went out of service, or something is to be noticed.
+    fn review_all<'c>(
+        &self,
+        clusters: impl IntoIterator<Item = &'c Arc<Cluster>>,
+        mut is_out: bool,
+        mut is_noticed: bool,
+    ) {
+        for cluster in clusters {
             let panic_has_changed = review(cluster);
             is_noticed |= panic_has_changed;
+            // The end of a panic puts endpoints out of service.
             is_out |= panic_has_changed;
         }
         if is_out {
@@ -213,37 +228,27 @@ impl Prober {
 
     /// Records the results of probes that have ended.
     fn take(&mut self, first: (ProbeId, Result<Probed, JoinError>)) {
-        let (mut is_out, mut is_noticed) = (false, false);
+        let mut is_out = false;
         let mut affected: HashMap<*const Cluster, Arc<Cluster>> = HashMap::new();
         let mut next = Some(first);
-        while let Some((id, ended)) = next {
-            let (result, connection) = ended.unwrap_or_else(|error| {
-                error!(%error, "a health check panicked; please report it");
-                (
-                    Err(ProbeFailure::Response("the probe panicked".to_owned())),
-                    None,
-                )
-            });
+        while let Some((id, ended)) = next.take().or_else(|| self.jobs.try_next()) {
+            let (result, connection) = match ended {
+                Ok(probed) => probed,
+                Err(error) => {
+                    error!(%error, "a health check panicked; please report it");
+                    // The endpoint cannot be blamed for it.
+                    let _ = self.schedule.set_next(id, Instant::now(), &mut self.rng);
+                    continue;
+                }
+            };
             self.keep(id, connection);
             if let Some((transition, clusters)) = self.record(id, result) {
                 log(&transition);
                 is_out |= !transition.is_healthy;
                 affected.extend(clusters.into_iter().map(|it| (Arc::as_ptr(&it), it)));
             }
-            next = self.jobs.try_next();
         }
-        for cluster in affected.values() {
-            let panic_has_changed = review(cluster);
-            is_noticed |= panic_has_changed;
-            // The end of a panic puts endpoints out of service.
-            is_out |= panic_has_changed;
-        }
-        if is_out {
-            self.probed_out.fetch_add(1, Ordering::Relaxed);
-        }
-        if is_noticed {
-            self.noticed.changed.notify_one();
-        }
+        self.review_all(affected.values(), is_out, false);
     }
 }
 

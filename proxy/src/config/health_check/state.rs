@@ -1,7 +1,7 @@
 //! What health checks have found: the prober writes it, shards and the admin server read it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -91,6 +91,8 @@ pub struct CheckedEndpoints {
     panic_percent: u32,
     /// Whether so few are in service that probes are ignored.
     panics: AtomicBool,
+    /// How many are out of service, so that a choice among thousands does not count them.
+    out: AtomicUsize,
     /// The answer that the prober has told last, across configurations: a new one may begin or end a panic.
     told: Arc<AtomicBool>,
 }
@@ -106,6 +108,7 @@ impl CheckedEndpoints {
             states,
             panic_percent: check.panic_percent,
             panics: AtomicBool::new(false),
+            out: AtomicUsize::new(0),
             told: before.map(|it| Arc::clone(&it.told)).unwrap_or_default(),
         };
         // Requests may come before the prober knows of this.
@@ -145,11 +148,10 @@ impl CheckedEndpoints {
         }
     }
 
-    /// Number of endpoints that are out of service.
+    /// Number of endpoints that are out of service, as counted last.
     #[must_use]
     pub fn out(&self) -> usize {
-        let out = self.states.iter().filter(|state| self.takes_out(state));
-        out.count()
+        self.out.load(Ordering::Relaxed)
     }
 
     /// Number of endpoints whose probes fail, whether or not that is ignored.
@@ -185,19 +187,20 @@ impl CheckedEndpoints {
     }
 
     fn count(&self) -> bool {
-        let (mut counted, mut in_service) = (0_u64, 0_u64);
+        let (mut waiting, mut unhealthy) = (0, 0);
         for state in &self.states {
             match state.standing() {
-                Standing::Waiting => {}
-                Standing::Untried | Standing::Healthy => {
-                    counted += 1;
-                    in_service += 1;
-                }
-                Standing::Unhealthy => counted += 1,
+                Standing::Untried | Standing::Healthy => {}
+                Standing::Waiting => waiting += 1,
+                Standing::Unhealthy => unhealthy += 1,
             }
         }
-        let panics = in_service * 100 < counted * u64::from(self.panic_percent);
+        let counted = self.states.len() - waiting;
+        let in_service = counted - unhealthy;
+        let panics = in_service as u64 * 100 < counted as u64 * u64::from(self.panic_percent);
         self.panics.store(panics, Ordering::Relaxed);
+        let out = if panics { waiting } else { waiting + unhealthy };
+        self.out.store(out, Ordering::Relaxed);
         panics
     }
 }
