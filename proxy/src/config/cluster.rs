@@ -155,7 +155,7 @@ pub struct Endpoint {
     /// Whether it takes requests.
     pub health: model::Health,
     /// How it is probed, if it is.
-    pub probe: Option<EndpointProbe>,
+    pub probe: Option<Box<EndpointProbe>>,
 }
 
 /// How an endpoint is probed.

@@ -35,10 +35,10 @@ impl<'a> CheckCompiler<'a> {
             if endpoint.health == Health::Ready {
                 let state = before.get(&endpoint.address).copied().map(Arc::clone);
                 let initial = self.check.initial;
-                endpoint.probe = Some(EndpointProbe {
+                endpoint.probe = Some(Box::new(EndpointProbe {
                     state: state.unwrap_or_else(|| Arc::new(ProbeState::new(initial))),
                     host: hosts.of_address(&endpoint.address),
-                });
+                }));
             }
         }
         let by_id: HashMap<_, _> = { endpoints.iter() }

@@ -41,9 +41,11 @@ fn cluster(
             name: address.to_string().into(),
             weight: NonZeroU32::MIN,
             health: Health::Ready,
-            probe: Some(known.unwrap_or_else(|| EndpointProbe {
-                state: Arc::new(ProbeState::new(check.initial)),
-                host: "shop".into(),
+            probe: Some(known.unwrap_or_else(|| {
+                Box::new(EndpointProbe {
+                    state: Arc::new(ProbeState::new(check.initial)),
+                    host: "shop".into(),
+                })
             })),
         }
     };
