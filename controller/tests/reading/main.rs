@@ -147,11 +147,11 @@ async fn an_invalid_object_does_not_keep_a_deleted_one_of_its_name_in_effect() {
     }
 }
 
-/// Without policies, requests would not be authenticated. ConfigMaps wait for those that name lists of networks in
-/// them, so that they are two kinds.
+/// Without policies, requests would not be authenticated. ConfigMaps and Secrets wait for those that name lists of networks
+/// and API keys in them, so that they are three kinds.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_published_while_policies_are_forbidden() {
-    for (plural, waiting) in [("trafficpolicies", 2), ("backendtlspolicies", 1)] {
+    for (plural, waiting) in [("trafficpolicies", 3), ("backendtlspolicies", 1)] {
         let cluster = cluster_with(&site());
         cluster.forbid(plural);
         let reader = Reader::start(&cluster, "[]");

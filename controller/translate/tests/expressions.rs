@@ -275,7 +275,7 @@ fn a_gateway_beyond_its_budget_refuses_the_newest_routes() {
     for name in ["c", "d"] {
         let accepted = consumer.accepted(name);
         for part in [
-            "false: its regular expressions ",
+            "false: spec.parentRefs[0]: its regular expressions ",
             "exceed the budget of Gateway default/gw",
             &format!("which is {budget} bytes for all routes"),
             "use fewer or simpler ones",
