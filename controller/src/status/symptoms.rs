@@ -196,9 +196,8 @@ pub(super) fn report(
     };
     for entry in &mut status.ancestors {
         let known = inputs.known.into_iter().flatten();
-        let known = known.filter(|((_, gateway, _), _)| {
-            concerns(&entry.ancestor_ref, gateway, gateways_of_sets)
-        });
+        let known =
+            known.filter(|(place, _)| concerns(&entry.ancestor_ref, place, gateways_of_sets));
         let mut known = known.peekable();
         let said = match known.peek() {
             Some(((fact, ..), _)) => Some((reason(*fact), explained(known))),
@@ -220,17 +219,28 @@ pub(super) fn report(
     }
 }
 
-/// Whether proxies of this Gateway serve the target.
+/// Whether what is seen there is about the target: proxies of that Gateway serve it, and endpoints are its own.
 fn concerns(
     target: &AncestorReference,
-    gateway: &ObjectName,
+    (fact, gateway, resource): &Place,
     gateways_of_sets: &BTreeMap<ObjectName, ObjectName>,
 ) -> bool {
     let name = ObjectName::new(&target.namespace, &target.name);
+    if is_of_endpoints(*fact) {
+        let target = format!("/{}/{name}", target.kind);
+        return resource.key.ends_with(&target);
+    }
     match ObjectKind::named(&target.kind) {
         Some(ObjectKind::Gateway) => name == *gateway,
         Some(ObjectKind::ListenerSet) => gateways_of_sets.get(&name) == Some(gateway),
         _ => true,
+    }
+}
+
+fn is_of_endpoints(fact: Fact) -> bool {
+    match fact {
+        Fact::HealthChecksIgnored | Fact::HealthChecksStretched => true,
+        Fact::KeysNotFetched | Fact::KeysNotRefreshed => false,
     }
 }
 
@@ -260,18 +270,24 @@ fn explained<'a>(symptoms: impl Iterator<Item = (&'a Place, &'a Shown)>) -> Stri
         let (proxies, of) = (seen.proxies, seen.proxies.max(*connected));
         let since = Timestamp::try_from(seen.since).unwrap_or(Timestamp::UNIX_EPOCH);
         let since = since.strftime("%Y-%m-%dT%H:%M:%SZ");
+        let text = &seen.text;
         let what = match fact {
             Fact::KeysNotFetched => format!(
-                "tokens cannot be verified since {since}, so requests with a token get 503: check that \
-                 the address answers GET with a JWKS"
+                "cannot fetch {text}; tokens cannot be verified since {since}, so requests with a token get 503: \
+                 check that the address answers GET with a JWKS"
             ),
             Fact::KeysNotRefreshed => format!(
-                "the keys of {since} stay in use for a day after that, then requests with a token get \
-                 503: check that the address answers GET with a JWKS"
+                "cannot fetch {text}; the keys of {since} stay in use for a day after that, then requests with a \
+                 token get 503: check that the address answers GET with a JWKS"
+            ),
+            Fact::HealthChecksIgnored => format!(
+                "ignore health checks since {since}: {text}; gwctl config backends has the cause for each endpoint"
+            ),
+            Fact::HealthChecksStretched => format!(
+                "probe less often since {since}: {text}; set longer intervals, or check fewer Services"
             ),
         };
-        let text = &seen.text;
-        format!("{proxies} of {of} proxies of Gateway {gateway} cannot fetch {text}; {what}")
+        format!("{proxies} of {of} proxies of Gateway {gateway} {what}")
     });
     let texts: Vec<String> = texts.collect();
     texts.join("; ")
@@ -281,6 +297,8 @@ fn reason(fact: Fact) -> Reason {
     match fact {
         Fact::KeysNotFetched => Reason::KeysNotFetched,
         Fact::KeysNotRefreshed => Reason::KeysNotRefreshed,
+        Fact::HealthChecksIgnored => Reason::HealthChecksIgnored,
+        Fact::HealthChecksStretched => Reason::HealthChecksStretched,
     }
 }
 

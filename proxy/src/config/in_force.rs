@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use translate::Level;
 use xds::model::{BindKey, Change, JwksLocation, Model};
 
-use super::Snapshot;
+use super::{LimitedCheck, Snapshot};
 
 /// State of the configuration thread that others can read. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +27,8 @@ struct Inner {
     down: ArcSwap<Vec<BindDown>>,
     /// The JWKS without current keys.
     missing_keys: ArcSwap<Vec<MissingKeys>>,
+    /// The health checks that do not do what they are configured for.
+    limited_checks: ArcSwap<Vec<LimitedCheck>>,
     /// Objects in files whose previous version stays in effect.
     previous_versions: ArcSwap<Vec<String>>,
     /// What is wrong with the objects in files, the worst first.
@@ -182,6 +184,17 @@ impl InForce {
     #[must_use]
     pub fn missing_keys(&self) -> Arc<Vec<MissingKeys>> {
         self.0.missing_keys.load_full()
+    }
+
+    /// Sets the health checks that do not do what they are configured for.
+    pub fn set_limited_checks(&self, limited: Vec<LimitedCheck>) {
+        self.0.limited_checks.store(Arc::new(limited));
+    }
+
+    /// The health checks that do not do what they are configured for.
+    #[must_use]
+    pub fn limited_checks(&self) -> Arc<Vec<LimitedCheck>> {
+        self.0.limited_checks.load_full()
     }
 
     /// Whether the proxy listens. A proxy that lacks one of its ports serves the others: taking it

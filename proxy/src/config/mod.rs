@@ -49,7 +49,9 @@ pub use external_auth::ExternalAuth;
 pub use hash_table::HashTable;
 pub(crate) use hashed::LoadGuard;
 pub use hashed::{BoundedLoads, EndpointLoad, Hashed};
-pub use health_check::{CheckedEndpoints, ProbeCounts, ProbeState, Standing};
+pub use health_check::{
+    CheckLimit, CheckedEndpoints, LimitedCheck, ProbeCounts, ProbeState, Standing,
+};
 pub use l4::{BindProtocol, L4Backend, L4Routes, L4Rule, TrafficMode};
 pub use rule_policies::{HeadPolicies, RuleAuthentication, RuleAuthorization, RuleExtras};
 pub use snapshot::{

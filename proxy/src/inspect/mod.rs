@@ -19,7 +19,7 @@ use admin::shard::{ShardHandle, UpstreamId};
 use admin::{ConfigView, Handles, LogControl};
 use admin_types::dump::{
     BindDown, Endpoint, EndpointCheck, EndpointCheckState, EndpointHealth, EndpointStats,
-    KeysMissing, Problem, Runtime, Shard, Source,
+    HealthCheckLimit, KeysMissing, LimitedHealthCheck, Problem, Runtime, Shard, Source,
 };
 use admin_types::memory::{Allocated, Allocations, HeapProfile};
 use admin_types::tasks::Task;
@@ -28,7 +28,7 @@ use xds::model::Health;
 use self::scrape::Scrape;
 use crate::config::in_force::InForce;
 use crate::config::xds::ControllerState;
-use crate::config::{Cluster, Endpoint as ClusterEndpoint, Snapshot, Standing};
+use crate::config::{CheckLimit, Cluster, Endpoint as ClusterEndpoint, Snapshot, Standing};
 use crate::limits::{PREVIOUS_VERSIONS_SHOWN, PROBLEMS_SHOWN};
 use crate::machine::cpu::Cpus;
 use crate::memory;
@@ -162,6 +162,7 @@ impl Inspected {
             pending: self.pending().into_iter().map(str::to_owned).collect(),
             binds_down: self.binds_down(),
             keys_missing: self.keys_missing(),
+            limited_health_checks: self.limited_health_checks(),
             previous_versions: self.previous_versions(),
             problems: self.file_problems(),
         }
@@ -203,6 +204,20 @@ impl Inspected {
             seconds: keys.since.elapsed().as_secs(),
             was_fetched: keys.was_fetched,
             error: keys.error.clone(),
+        });
+        shown.collect()
+    }
+
+    fn limited_health_checks(&self) -> Vec<LimitedHealthCheck> {
+        let limited = self.in_force.limited_checks();
+        let shown = limited.iter().map(|check| LimitedHealthCheck {
+            target: check.object.to_string(),
+            state: match check.limit {
+                CheckLimit::Ignored => HealthCheckLimit::Ignored,
+                CheckLimit::Stretched => HealthCheckLimit::Stretched,
+            },
+            seconds: check.since.elapsed().as_secs(),
+            text: check.text.clone(),
         });
         shown.collect()
     }

@@ -13,6 +13,7 @@ mod absence;
 mod certificates;
 mod closed_hosts;
 mod credentials;
+mod health_checks;
 mod keys;
 mod memory;
 mod refusals;

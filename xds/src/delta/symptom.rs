@@ -30,11 +30,21 @@ pub enum Fact {
     /// Keys of a policy cannot be fetched again; the known ones stay in use for a day. Since the last fetch that
     /// succeeded.
     KeysNotRefreshed,
+    /// Health checks of a policy's target are ignored, because too many endpoints fail. Since they are.
+    HealthChecksIgnored,
+    /// Endpoints of a policy's target are probed less often than configured, because all probes of the proxy have a
+    /// limit. Since they are.
+    HealthChecksStretched,
 }
 
 impl Fact {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::KeysNotFetched, Self::KeysNotRefreshed];
+    pub const ALL: [Self; 4] = [
+        Self::KeysNotFetched,
+        Self::KeysNotRefreshed,
+        Self::HealthChecksIgnored,
+        Self::HealthChecksStretched,
+    ];
 
     /// Its name on the wire and in reports of replicas.
     #[must_use]
@@ -42,6 +52,8 @@ impl Fact {
         match self {
             Self::KeysNotFetched => "KeysNotFetched",
             Self::KeysNotRefreshed => "KeysNotRefreshed",
+            Self::HealthChecksIgnored => "HealthChecksIgnored",
+            Self::HealthChecksStretched => "HealthChecksStretched",
         }
     }
 
@@ -54,7 +66,10 @@ impl Fact {
     /// The kind of the resources that have it.
     fn kind(self) -> Kind {
         match self {
-            Self::KeysNotFetched | Self::KeysNotRefreshed => Kind::Policy,
+            Self::KeysNotFetched
+            | Self::KeysNotRefreshed
+            | Self::HealthChecksIgnored
+            | Self::HealthChecksStretched => Kind::Policy,
         }
     }
 }

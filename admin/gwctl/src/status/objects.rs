@@ -167,6 +167,23 @@ struct Spec {
     parent_refs: Vec<ParentRef>,
     parent_ref: Option<ParentRef>,
     hostnames: Vec<String>,
+    rules: Vec<Rule>,
+}
+
+/// A rule of a route.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Rule {
+    backend_refs: Vec<BackendRef>,
+}
+
+/// A reference to a backend.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct BackendRef {
+    kind: Option<String>,
+    namespace: Option<String>,
+    name: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -250,6 +267,16 @@ impl Object {
 
     pub(super) fn hostnames(&self) -> &[String] {
         &self.spec.hostnames
+    }
+
+    /// The backends of the rules of a route, as policies name them: `Kind/namespace/name`.
+    pub(super) fn backends(&self) -> impl Iterator<Item = String> {
+        let backends = self.spec.rules.iter().flat_map(|rule| &rule.backend_refs);
+        backends.map(|backend| {
+            let kind = backend.kind.as_deref().unwrap_or("Service");
+            let namespace = backend.namespace.as_deref().unwrap_or(&self.namespace);
+            format!("{kind}/{namespace}/{}", backend.name)
+        })
     }
 
     pub(super) fn addresses(&self) -> &[Address] {

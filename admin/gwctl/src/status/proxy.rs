@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use admin_types::dump::{Dump, KeysMissing, Runtime};
+use admin_types::dump::{Dump, HealthCheckLimit, KeysMissing, LimitedHealthCheck, Runtime};
 use anyhow::Result;
 use serde::Serialize;
 use translate::Level;
@@ -44,6 +44,9 @@ pub(super) struct SelfReport {
     pub(super) down: Vec<String>,
     /// JWKS that it could not fetch, since when, and why.
     pub(super) keys_missing: Vec<String>,
+    /// Health checks that do not do what they are configured for, since when, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) limited_health_checks: Vec<LimitedHealthCheck>,
     /// Objects in files whose previous version stays in effect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) previous_versions: Vec<String>,
@@ -94,6 +97,19 @@ impl Proxy {
         }
         for it in &own.keys_missing {
             add(Level::Error, format!("proxy {pod} lacks keys of {it}"));
+        }
+        for LimitedHealthCheck {
+            state,
+            seconds,
+            text,
+            ..
+        } in &own.limited_health_checks
+        {
+            let (level, what) = match state {
+                HealthCheckLimit::Ignored => (Level::Error, "ignores health checks"),
+                HealthCheckLimit::Stretched => (Level::Warning, "probes less often"),
+            };
+            add(level, format!("proxy {pod} {what} for {seconds}s: {text}"));
         }
         for it in &own.previous_versions {
             let text = format!(
@@ -182,6 +198,7 @@ pub(super) fn of_dump(dump: Dump) -> SelfReport {
             .map(|it| format!("{}: {}", it.address, it.reason))
             .collect(),
         keys_missing: runtime.keys_missing.iter().map(keys_missing).collect(),
+        limited_health_checks: runtime.limited_health_checks,
         previous_versions: runtime.previous_versions,
         pending: runtime.pending,
         controller,

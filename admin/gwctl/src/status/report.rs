@@ -164,6 +164,7 @@ impl Report {
         for route in &all.routes {
             if report.check_route(route, route.parents(&parents)) {
                 targets.insert(route.key());
+                targets.extend(route.backends());
             }
         }
         let attached = all.routes.iter().chain(&all.listener_sets);

@@ -39,6 +39,9 @@ pub struct Runtime {
     /// JWKS that could not be fetched, or have not been fetched yet; the proxy keeps retrying.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keys_missing: Vec<KeysMissing>,
+    /// Health checks that do not do what they are configured for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limited_health_checks: Vec<LimitedHealthCheck>,
     /// Objects in files whose previous version stays in effect, since the current one is invalid or
     /// unreadable, such as `HTTPRoute shop/web`; the log has the reasons. At most 100.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -84,6 +87,28 @@ pub struct KeysMissing {
     /// Why the last fetch failed; None during the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// A health check that does not do what it is configured for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitedHealthCheck {
+    /// The service or backend: `Service/namespace/name`.
+    pub target: String,
+    /// What happens.
+    pub state: HealthCheckLimit,
+    /// Since when.
+    pub seconds: u64,
+    /// The same for people, and why.
+    pub text: String,
+}
+
+/// What happens to a health check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HealthCheckLimit {
+    /// Its failures are ignored, because too many endpoints fail.
+    Ignored,
+    /// Its intervals are longer than configured, because all probes of the proxy have a limit.
+    Stretched,
 }
 
 /// A request thread, which runs its own event loop.

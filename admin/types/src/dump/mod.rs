@@ -17,8 +17,8 @@ mod workload;
 use serde::{Deserialize, Serialize};
 
 pub use about::{
-    BindDown, Certificate, KeysMissing, Problem, Runtime, Shard, Source, SourceKind, TypeState,
-    Version,
+    BindDown, Certificate, HealthCheckLimit, KeysMissing, LimitedHealthCheck, Problem, Runtime,
+    Shard, Source, SourceKind, TypeState, Version,
 };
 pub use backend::{
     Backend, Endpoint, EndpointCheck, EndpointCheckState, EndpointHealth, EndpointStats, Host,

@@ -152,6 +152,43 @@ fn the_proxies_of_a_gateway_say_nothing_about_another_ones_entry() {
     assert_eq!(named, ["edge", "own", "shop"]);
 }
 
+/// A policy may check several Services, of which one fails.
+#[test]
+fn what_is_seen_of_endpoints_stands_at_their_target() {
+    let (mut symptoms, now) = (ShownSymptoms::default(), Instant::now());
+    let resource = ResourceKey {
+        kind: Kind::Policy,
+        key: "TrafficPolicy/app/checks/Service/infra/shop".into(),
+    };
+    let seen = SeenSymptom {
+        proxies: 1,
+        since: SystemTime::UNIX_EPOCH,
+        text: "Service/infra/shop:80: less than 30 % of its endpoints pass".to_owned(),
+    };
+    let told = Acknowledgements {
+        connected: 2,
+        symptoms: BTreeMap::from([((resource, Fact::HealthChecksIgnored), seen)]),
+        ..Acknowledgements::default()
+    };
+    symptoms.observe(&gateway(), (&nothing(), &told), now);
+    let inputs = SymptomInputs {
+        known: symptoms.of(&object("checks")),
+        is_carried: false,
+    };
+    let mut status = status_of(&[
+        ("Service", "shop"),
+        ("Service", "workshop"),
+        ("Backend", "shop"),
+    ]);
+    report(&mut status, inputs, &BTreeMap::new(), &Value::Null);
+    let text = "1 of 2 proxies of Gateway infra/edge ignore health checks since 1970-01-01T00:00:00Z: \
+                Service/infra/shop:80: less than 30 % of its endpoints pass; gwctl config backends has the cause for \
+                each endpoint";
+    assert_eq!(reported(&status), [("shop".to_owned(), text.to_owned())]);
+    let warning = symptoms.warning(&object("checks")).expect("one");
+    assert_eq!(warning.reason, "HealthChecksIgnored");
+}
+
 #[test]
 fn a_new_leader_keeps_the_condition_until_it_has_heard_of_all_proxies() {
     let (mut symptoms, now) = (ShownSymptoms::default(), Instant::now());

@@ -18,6 +18,7 @@ use super::status::{
 };
 use super::tokens::gateways;
 use super::traffic::{PolicyReference, ResolvedPolicy};
+use super::unprobed::unprobed;
 use crate::budgets::Budget;
 use crate::budgets::room::FullGateways;
 use crate::budgets::rooms::HolderKind;
@@ -171,6 +172,10 @@ impl EffectUnit {
         }
         let connections = claimed_policy.and_then(|it| beside_connections(reader, targeted, it));
         if let Some(problem) = connections {
+            inapplicable.to_mut().push(problem);
+        }
+        let unprobed = claimed_policy.and_then(|it| unprobed(reader, &targeted.target, &it.spec));
+        if let Some(problem) = unprobed {
             inapplicable.to_mut().push(problem);
         }
         if let Some(problem) = beside.and_then(BesideFilters::inapplicable) {

@@ -45,3 +45,4 @@ pub(crate) mod target;
 pub(crate) mod tokens;
 pub(crate) mod traffic;
 pub(crate) mod traffic_targets;
+mod unprobed;

@@ -72,7 +72,9 @@ pub fn level_of(kind: &str, reason: &str) -> Level {
             "InsecureFrontendValidationMode" | "PolicyAncestorLimitReached" | "SupportedVersion",
             _,
         )
-        | (_, "LiteralWildcard" | "NotInUse" | "RouteRulesOverlap") => Level::Warning,
+        | (_, "HealthChecksStretched" | "LiteralWildcard" | "NotInUse" | "RouteRulesOverlap") => {
+            Level::Warning
+        }
         _ => Level::Error,
     }
 }
@@ -124,8 +126,8 @@ pub enum ConditionType {
     /// The last changes of a Gateway's workload or Service cannot be applied. Not in Gateway API, whose
     /// `Programmed` is about requests, which earlier versions may serve. Written only if so.
     DeploymentFailed,
-    /// Proxies cannot reach something that the object names and that only they reach, such as a JWKS. Not in
-    /// Gateway API. Written only if so.
+    /// Proxies cannot reach something that the object names and that only they reach, such as a JWKS, or what its
+    /// health checks ask. Not in Gateway API. Written only if so.
     DependencyUnavailable,
 }
 

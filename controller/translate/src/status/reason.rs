@@ -30,6 +30,10 @@ pub enum Reason {
     DeploymentFailed,
     /// Not in Gateway API: what a Gateway carries exceeds its budget.
     GatewayFull,
+    /// Not in Gateway API: health checks of a policy are ignored, since too many endpoints fail.
+    HealthChecksIgnored,
+    /// Not in Gateway API: proxies probe less often than a policy says, since all their probes have a limit.
+    HealthChecksStretched,
     HostnameConflict,
     IncompatibleFilters,
     Invalid,

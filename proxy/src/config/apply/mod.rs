@@ -177,8 +177,7 @@ impl Applier {
         match event {
             Event::Answer(lookup) => self.apply_lookups(lookup, locate).await,
             Event::Keys => self.publish_missing_keys(),
-            // The source of the configuration may tell others.
-            Event::HealthChecks => {}
+            Event::HealthChecks => self.publish_limited_checks(),
             Event::SessionKeys => self.read_session_keys(locate).await,
             Event::Time => {
                 self.on_timer(locate);
@@ -228,6 +227,7 @@ impl Applier {
         self.in_force
             .publish(changes, Arc::clone(&snapshot), self.problems);
         self.health_checks.set_desired(&snapshot);
+        self.publish_limited_checks();
         self.binds.set_desired(&snapshot, locate);
         self.publish_bind_state();
         let model = self.compiler.model();
@@ -321,6 +321,11 @@ impl Applier {
 
     fn publish_missing_keys(&self) {
         self.in_force.set_missing_keys(self.keys.missing());
+    }
+
+    fn publish_limited_checks(&mut self) {
+        let limited = self.health_checks.limited(Instant::now());
+        self.in_force.set_limited_checks(limited);
     }
 
     fn publish_bind_state(&self) {

@@ -9,6 +9,7 @@
 mod failure;
 mod grpc;
 mod http;
+mod limited;
 mod plan;
 mod probe;
 mod prober;
@@ -17,6 +18,7 @@ mod schedule;
 mod state;
 mod verdict;
 
+pub use limited::{CheckLimit, LimitedCheck};
 pub(in crate::config) use prober::HealthChecks;
 pub use state::{CheckedEndpoints, ProbeCounts, ProbeState, Standing};
 

@@ -16,6 +16,7 @@ use xds::model::GatewayDuration;
 
 use super::failure::ProbeFailure;
 use super::http::Http2Connection;
+use super::limited::{LimitedCheck, limited};
 use super::probe;
 use super::schedule::{ProbeId, Schedule, Stretched, Transition};
 use crate::config::jobs::Jobs;
@@ -31,6 +32,7 @@ pub(in crate::config) struct HealthChecks {
     clusters: Vec<Arc<Cluster>>,
     thread: Option<ProberThread>,
     noticed: Arc<Noticed>,
+    limited: Vec<LimitedCheck>,
 }
 
 #[derive(Debug)]
@@ -71,6 +73,12 @@ impl HealthChecks {
             // It fails if the thread has just panicked, which has been reported. The next configuration starts another one.
             let _ = desired.send(clusters);
         }
+    }
+
+    /// The checks that do not do what they are configured for, now.
+    pub(in crate::config) fn limited(&mut self, now: Instant) -> Vec<LimitedCheck> {
+        self.limited = limited(&self.clusters, &self.limited, now);
+        self.limited.clone()
     }
 
     /// Waits until probes are ignored, or intervals stretched, for other services than before. Cancel safe.

@@ -1,14 +1,15 @@
 //! Tells the controller what only this proxy sees, so that it stands in the statuses of the objects that users wrote:
-//! key sets that cannot be fetched. Pure: time and configuration are arguments.
+//! key sets that cannot be fetched, health checks that are ignored or slowed down. Pure: time and configuration are arguments.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use xds::delta::{Fact, Symptom};
 use xds::discovery::DeltaDiscoveryRequest;
-use xds::model::{JwksLocation, JwtKeys, Kind, Model, PolicyKey, ResourceKey};
+use xds::model::{JwksLocation, JwtKeys, Kind, Model, PolicyKey, PolicyTarget, ResourceKey};
 
 use crate::config::in_force::MissingKeys;
+use crate::config::{CheckLimit, LimitedCheck};
 use crate::limits::{JWKS_FAILURES_TOLD, SYMPTOMS_INTERVAL};
 
 /// What the controller of the current stream was told.
@@ -73,6 +74,46 @@ pub(super) fn seen(model: &Model, missing: &[MissingKeys]) -> Vec<Symptom> {
         }
     }
     seen.into_values().collect()
+}
+
+/// The symptoms of the policies whose health checks do not do what they are configured for: one for each target and
+/// fact.
+pub(super) fn seen_of_checks(model: &Model, limited: &[LimitedCheck]) -> Vec<Symptom> {
+    if limited.is_empty() {
+        return Vec::new();
+    }
+    let mut seen = Vec::new();
+    for policy in model.policies.values() {
+        let object = match &policy.target {
+            PolicyTarget::Service(service) => service.as_str(),
+            PolicyTarget::Backend(backend) => backend.as_str(),
+            _ => continue,
+        };
+        if policy.spec.health_check.is_none() {
+            continue;
+        }
+        for limit in [CheckLimit::Ignored, CheckLimit::Stretched] {
+            let of_target = limited.iter();
+            let of_target = of_target.filter(|it| it.limit == limit && *it.object == *object);
+            let of_target: Vec<&LimitedCheck> = of_target.collect();
+            let texts: Vec<&str> = of_target.iter().map(|it| it.text.as_str()).collect();
+            let since = of_target.iter().map(|it| it.since).min();
+            seen.extend(since.map(|since| Symptom {
+                key: ResourceKey {
+                    kind: Kind::Policy,
+                    key: policy.key.to_shared(),
+                },
+                fact: match limit {
+                    CheckLimit::Ignored => Fact::HealthChecksIgnored,
+                    CheckLimit::Stretched => Fact::HealthChecksStretched,
+                },
+                since,
+                text: texts.join("; "),
+            }));
+        }
+    }
+    seen.sort_by(|one, other| (&one.key.key, one.fact).cmp(&(&other.key.key, other.fact)));
+    seen
 }
 
 fn symptom(policy: &PolicyKey, provider: &str, keys: &MissingKeys) -> Symptom {

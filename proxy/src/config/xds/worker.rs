@@ -348,12 +348,13 @@ impl Worker {
         if !self.link.takes_symptoms() {
             return;
         }
-        let missing = self.in_force.missing_keys();
-        let seen = if missing.is_empty() {
-            Vec::new()
-        } else {
-            symptoms::seen(&self.in_force.applied().model, &missing)
-        };
+        let (missing, limited) = (self.in_force.missing_keys(), self.in_force.limited_checks());
+        let mut seen = Vec::new();
+        if !missing.is_empty() || !limited.is_empty() {
+            let model = self.in_force.applied().model;
+            seen = symptoms::seen(&model, &missing);
+            seen.extend(symptoms::seen_of_checks(&model, &limited));
+        }
         if let Some(request) = self.symptoms.tell(seen, Instant::now()) {
             self.link.send(request);
         }

@@ -5,6 +5,7 @@ use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
 use xds::model::{Health, HealthCheck, InitialHealth};
 
+use super::super::limited::{CheckLimit, limited};
 use super::super::state::{CheckedEndpoints, ProbeState};
 use super::super::tests::check;
 use super::*;
@@ -333,4 +334,55 @@ fn a_service_that_hangs_leaves_room_for_others() {
         begun += fixture.schedule.take_due(fixture.now).len();
     }
     assert_eq!(begun, 10, "those of the other");
+}
+
+#[test]
+fn what_is_ignored_or_stretched_is_known_with_its_time() {
+    let often = HealthCheck {
+        interval: Duration::from_secs(1),
+        ..check()
+    };
+    let (large, small) = (
+        cluster((1, "large"), 3_000, &often, None),
+        cluster((2, "small"), 2, &check(), None),
+    );
+    let mut fixture = Fixture::new(&[&large, &small]);
+    let begun = fixture.now;
+    let clusters = [Arc::clone(&large), Arc::clone(&small)];
+    let first = limited(&clusters, &[], begun);
+    let [stretched] = first.as_slice() else {
+        panic!("{first:?}");
+    };
+    assert_eq!(
+        (&*stretched.object, stretched.limit),
+        ("large", CheckLimit::Stretched)
+    );
+    assert!(
+        stretched.text.contains("less often than every 1s"),
+        "{stretched:?}"
+    );
+    for endpoint in &small.endpoints {
+        let probe = endpoint.probe.as_ref().expect("it is checked");
+        probe.state.set_standing(Standing::Unhealthy);
+    }
+    let checks = small.health_check.as_ref().expect("it is checked");
+    assert!(checks.endpoints.review());
+    let later = begun + Duration::from_secs(5);
+    let both = limited(&clusters, &first, later);
+    let found: Vec<_> = both
+        .iter()
+        .map(|it| (&*it.object, it.limit, it.since))
+        .collect();
+    let expected = [
+        ("large", CheckLimit::Stretched, begun),
+        ("small", CheckLimit::Ignored, later),
+    ];
+    assert_eq!(found, expected);
+    assert!(
+        both[1].text.starts_with("small:80: less than 30 %"),
+        "{both:?}"
+    );
+    fixture.desires(&[&small]);
+    let left = limited(&clusters[1..], &both, later + Duration::from_secs(1));
+    assert_eq!(left, both[1..]);
 }

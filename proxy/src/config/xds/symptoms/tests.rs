@@ -1,9 +1,10 @@
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use xds::model::{
-    JwtExpiry, JwtForward, JwtMode, JwtPolicy, JwtProvider, ObjectName, Policy, PolicySpec,
-    PolicyTarget,
+    HealthCheck, HealthProbe, InitialHealth, JwtExpiry, JwtForward, JwtMode, JwtPolicy,
+    JwtProvider, ObjectName, Policy, PolicySpec, PolicyTarget, ServiceKey,
 };
 
 use super::*;
@@ -105,6 +106,76 @@ fn the_policies_of_a_key_set_that_keeps_failing_are_told() {
             .iter()
             .all(|(_, fact, _)| *fact == Fact::KeysNotRefreshed)
     );
+}
+
+#[test]
+fn the_policies_of_limited_health_checks_are_told_with_their_target() {
+    let now = Instant::now();
+    let target = |name: &str| PolicyTarget::Service(ServiceKey::new(&ObjectName::new("app", name)));
+    let policy = |name: &str, service: &str, health_check: Option<HealthCheck>| Policy {
+        key: PolicyKey::new(
+            "TrafficPolicy",
+            &ObjectName::new("app", name),
+            &format!("Service/app/{service}"),
+        ),
+        target: target(service),
+        spec: PolicySpec {
+            health_check,
+            ..PolicySpec::default()
+        },
+    };
+    let model = model(vec![
+        policy("checks", "shop", Some(check())),
+        policy("checks", "cart", Some(check())),
+        policy("other", "shop", None),
+    ]);
+    let limited = |object: &str, limit, text: &str, age| LimitedCheck {
+        object: object.into(),
+        limit,
+        since: now.checked_sub(Duration::from_secs(age)).expect("a time"),
+        text: text.to_owned(),
+    };
+    let all = [
+        limited("Service/app/shop", CheckLimit::Ignored, "one", 1),
+        limited("Service/app/shop", CheckLimit::Ignored, "two", 2),
+        limited("Service/app/shop", CheckLimit::Stretched, "three", 3),
+        limited(
+            "Backend/app/shop",
+            CheckLimit::Ignored,
+            "of another kind",
+            4,
+        ),
+    ];
+    let told = |limited: &[LimitedCheck]| {
+        let seen = seen_of_checks(&model, limited).into_iter();
+        let told = seen.map(|it| (it.key.key.to_string(), it.fact, it.text, now - it.since));
+        told.collect::<Vec<_>>()
+    };
+    let key = "TrafficPolicy/app/checks/Service/app/shop";
+    let seconds = Duration::from_secs;
+    assert_eq!(
+        told(&all),
+        [
+            (Fact::HealthChecksIgnored, "one; two", 2),
+            (Fact::HealthChecksStretched, "three", 3),
+        ]
+        .map(|(fact, text, age)| (key.to_owned(), fact, text.to_owned(), seconds(age)))
+    );
+    assert_eq!(told(&[]), []);
+}
+
+/// Every endpoint is asked for a connection.
+fn check() -> HealthCheck {
+    HealthCheck {
+        probe: HealthProbe::Tcp,
+        port: None,
+        interval: Duration::from_secs(10),
+        timeout: Duration::from_secs(2),
+        unhealthy_after: NonZeroU32::MIN,
+        healthy_after: NonZeroU32::MIN,
+        initial: InitialHealth::Healthy,
+        panic_percent: 30,
+    }
 }
 
 #[test]
