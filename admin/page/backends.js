@@ -53,6 +53,8 @@ export function condition(endpoint) {
   if (state === "Ignored") return { text: `Health check ignored: ${reason}`, tone: "warn" };
   if (endpoint.health < 0.9)
     return { text: "Failing", tone: endpoint.health < 0.5 ? "bad" : "warn" };
+  if (endpoint.warmingPercent !== undefined)
+    return { text: `Warming up: ${endpoint.warmingPercent} %`, tone: "plain" };
   return endpoint.requests === 0
     ? { text: "Unused", tone: "plain" }
     : { text: "Healthy", tone: "good" };

@@ -96,6 +96,7 @@ fn add_service(model: &mut Model, number: usize) {
             address: address.into(),
             node: None,
             zone: None,
+            hints: None,
             health: Health::Ready,
             serves: vec![Serves {
                 service: service_key(number),

@@ -12,6 +12,7 @@ use translate::files::UnknownFields;
 use xds::model::{self, GatewayDuration, ObjectName};
 use xds_grpc::client::{Controller, InvalidAddress};
 
+use crate::config::Place;
 use crate::config::session_keys::OwnSessionKeys;
 use crate::limits::{DRAIN_ACCEPT, DRAIN_DEADLINE};
 use crate::machine::driver::DriverChoice;
@@ -105,6 +106,15 @@ pub struct RunArgs {
     /// [default: the controller's, or else a random key, so that sessions end with the process]
     #[arg(long, env = "GATEWAY_SESSION_KEY_FILE", value_delimiter = ',')]
     pub session_key_file: Vec<PathBuf>,
+
+    /// Zone in which this proxy runs, for Services and Backends whose endpoints of the same zone are preferred
+    /// [default: the controller's answer; none with files]
+    #[arg(long, env = "GATEWAY_ZONE", value_name = "NAME")]
+    pub zone: Option<String>,
+
+    /// Node on which this proxy runs, as `--zone`
+    #[arg(long, env = "NODE_NAME", value_name = "NAME")]
+    pub node: Option<String>,
 
     /// Address of the admin server: `IP:PORT`, `localhost:PORT`, `unix:/PATH` or `off`
     /// [default: localhost:15000, if free]
@@ -215,6 +225,19 @@ impl ControllerArgs {
 }
 
 impl RunArgs {
+    /// Where this proxy runs. Without a value, a variable of the environment is no name.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        let name = |text: &Option<String>| {
+            let text = text.as_deref().map(str::trim);
+            text.filter(|text| !text.is_empty()).map(Into::into)
+        };
+        Place {
+            node: name(&self.node),
+            zone: name(&self.zone),
+        }
+    }
+
     /// The session keys of this process.
     ///
     /// # Errors

@@ -119,6 +119,7 @@ fn serve(args: &RunArgs, cpus: Cpus, log_control: LogControl) -> Result<()> {
         .context("cannot start the shards")?;
     let mut compile = CompileOptions::new(plan.shards);
     args.access_log.apply_to(&mut compile.access_log);
+    compile.place = args.place();
     let in_force = InForce::default();
     let source = source(args, servers.ports(), compile, &in_force)?;
     let inspected = Inspected {

@@ -196,8 +196,15 @@ pub(crate) enum ConfigPart {
     },
     /// List backends and the health of their endpoints
     Backends {
-        #[command(flatten)]
-        list: ListArgs,
+        /// Gateway: [TYPE/]NAME
+        #[arg(add = ArgValueCompleter::new(complete::resources))]
+        resource: Option<Resource>,
+        /// Output format
+        #[arg(short, long, value_enum, default_value_t)]
+        output: BackendsOutput,
+        /// Query every pod of the Gateway, instead of one
+        #[arg(long)]
+        all_pods: bool,
         /// Include backends that no route references
         #[arg(long)]
         all: bool,
@@ -255,6 +262,20 @@ pub(crate) enum AllOutput {
     /// Summary as YAML
     Yaml,
     /// Complete dump as JSON, readable with --file
+    Json,
+}
+
+/// Output format of `config backends`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BackendsOutput {
+    /// Aligned columns
+    #[default]
+    Table,
+    /// More columns: state and zone of each endpoint, whether it is preferred, and why
+    Wide,
+    /// YAML
+    Yaml,
+    /// JSON
     Json,
 }
 

@@ -268,6 +268,12 @@ pub struct EndpointScore {
     /// Whether its health check fails, so that it gets no requests.
     #[serde(default)]
     pub probed_out: bool,
+    /// Zone that it is in, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// Whether it comes before others because of where it is; None where none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferred: Option<bool>,
     /// Whether an earlier attempt of this request used it.
     pub tried: bool,
 }

@@ -239,7 +239,7 @@ fn concerns(
 
 fn is_of_endpoints(fact: Fact) -> bool {
     match fact {
-        Fact::HealthChecksIgnored | Fact::HealthChecksStretched => true,
+        Fact::HealthChecksIgnored | Fact::HealthChecksStretched | Fact::ZoneUnknown => true,
         Fact::KeysNotFetched | Fact::KeysNotRefreshed => false,
     }
 }
@@ -286,6 +286,7 @@ fn explained<'a>(symptoms: impl Iterator<Item = (&'a Place, &'a Shown)>) -> Stri
             Fact::HealthChecksStretched => format!(
                 "probe less often since {since}: {text}; set longer intervals, or check fewer Services"
             ),
+            Fact::ZoneUnknown => format!("prefer no endpoints by zone since {since}: {text}"),
         };
         format!("{proxies} of {of} proxies of Gateway {gateway} {what}")
     });
@@ -299,6 +300,7 @@ fn reason(fact: Fact) -> Reason {
         Fact::KeysNotRefreshed => Reason::KeysNotRefreshed,
         Fact::HealthChecksIgnored => Reason::HealthChecksIgnored,
         Fact::HealthChecksStretched => Reason::HealthChecksStretched,
+        Fact::ZoneUnknown => Reason::ZoneUnknown,
     }
 }
 

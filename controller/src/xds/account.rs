@@ -37,6 +37,9 @@ pub(super) const USER_PREFIX: &str = "system:serviceaccount:";
 /// The field of a token review with the pod that the token is bound to.
 pub(super) const POD_NAME: &str = "authentication.kubernetes.io/pod-name";
 
+/// The field of a token review with the node of that pod.
+pub(super) const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,6 +18,7 @@ use xds_grpc::server::{Authorize, AuthorizeError, AuthorizeFuture, ProxyIdentity
 use super::account::gateway_of;
 use super::keys::Keys;
 use super::token::{Bearer, Token};
+use super::zones::Zones;
 use super::{AUDIENCE, account};
 use crate::outputs::Outputs;
 
@@ -27,6 +28,7 @@ pub(super) struct Authorizer {
     reviewed: Mutex<HashMap<TokenHash, CachedReview>>,
     keys: Mutex<Option<Keys>>,
     reviews: Semaphore,
+    zones: Zones,
 }
 
 /// Hashes, so that the cache has no tokens worth stealing.
@@ -46,6 +48,7 @@ impl Authorize for Authorizer {
 impl Authorizer {
     pub(super) fn new(client: Client, outputs: Arc<Outputs>) -> Self {
         Self {
+            zones: Zones::new(client.clone()),
             client,
             outputs,
             reviewed: Mutex::default(),
@@ -62,8 +65,15 @@ impl Authorizer {
             return Err(AuthorizeError::Unknown(text));
         }
         if let Some(gateway) = gateway_of(&bearer.account, &self.outputs) {
-            let pod = bearer.pod;
-            return Ok(ProxyIdentity { gateway, pod });
+            let zone = match &bearer.node {
+                Some(node) => self.zones.of(node).await,
+                None => None,
+            };
+            return Ok(ProxyIdentity {
+                gateway,
+                pod: bearer.pod,
+                zone,
+            });
         }
         let account = bearer.account;
         Err(AuthorizeError::Forbidden(format!(
@@ -203,9 +213,12 @@ fn bearer(user: UserInfo) -> Option<Bearer> {
     let (namespace, name) = name.strip_prefix(account::USER_PREFIX)?.split_once(':')?;
     let mut extra = user.extra?;
     let pod = extra.remove(account::POD_NAME)?.into_iter().next()?;
+    let node = extra.remove(account::NODE_NAME);
+    let node = node.and_then(|names| names.into_iter().next());
     Some(Bearer {
         account: ObjectName::parse(namespace, name).ok()?,
         pod: Some(pod.into()),
+        node: node.map(Into::into),
     })
 }
 

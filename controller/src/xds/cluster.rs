@@ -121,6 +121,11 @@ impl Cluster {
         events.map(|(_, event)| event.clone()).collect()
     }
 
+    /// Puts an object at a path.
+    pub(super) fn store(&self, path: &str, object: Value) {
+        locked(&self.objects).insert(path.to_owned(), object);
+    }
+
     /// Changes an object, as a user does.
     pub(super) fn change(&self, path: &str, change: impl FnOnce(&mut Value)) {
         let mut objects = locked(&self.objects);

@@ -242,7 +242,8 @@ pub(super) mod tests {
         let account = ObjectName::new("a", "web");
         let bearer = verdict(&signer.keys(), &signer.token(&account, "web-1"));
         let pod = Some("web-1".into());
-        assert_eq!(bearer, Ok(Bearer { account, pod }));
+        let node = None;
+        assert_eq!(bearer, Ok(Bearer { account, pod, node }));
     }
 
     #[test]

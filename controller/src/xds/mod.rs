@@ -6,6 +6,7 @@
 //!   signs.
 //! - `authorize` has the API server review a proxy's token, and `account` maps it to a Gateway;
 //!   `keys` verify tokens while the API server is unavailable.
+//! - `zones` knows in which zone the node of a proxy is, which the proxy is told when its stream begins.
 //! - `acknowledgements` reports to the status writer what proxies have applied and rejected,
 //!   including those of other `replicas`, which publish it in a `report`.
 
@@ -22,6 +23,7 @@ mod replicas;
 mod report;
 mod rotation;
 mod token;
+mod zones;
 
 use std::sync::Arc;
 

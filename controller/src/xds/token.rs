@@ -48,6 +48,7 @@ struct BoundObjects {
     namespace: String,
     serviceaccount: BoundObject,
     pod: Option<BoundObject>,
+    node: Option<BoundObject>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -61,6 +62,8 @@ pub(super) struct Bearer {
     pub(super) account: ObjectName,
     /// The pod that it is bound to, if any.
     pub(super) pod: Option<Arc<str>>,
+    /// The node on which that runs, if the cluster says so.
+    pub(super) node: Option<Arc<str>>,
 }
 
 impl<'a> Token<'a> {
@@ -96,10 +99,12 @@ impl Claims {
             namespace,
             serviceaccount,
             pod,
+            node,
         } = &self.kubernetes;
         Some(Bearer {
             account: ObjectName::parse(namespace, &serviceaccount.name).ok()?,
             pod: pod.as_ref().map(|pod| pod.name.as_str().into()),
+            node: node.as_ref().map(|node| node.name.as_str().into()),
         })
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use xds::model;
 
-use super::endpoints::{Candidates, EndpointIdentity, EndpointSet};
+use super::endpoints::{EndpointIdentity, EndpointSet};
 use super::hashed::Hashed;
 use super::health_check::{CheckedEndpoints, ProbeCounts, ProbeState};
 use crate::http::engine::Scheme;
@@ -100,8 +100,7 @@ impl Cluster {
     /// Whether an endpoint of this cluster is out of service because its probes fail.
     #[must_use]
     pub fn is_probed_out(&self, endpoint: &Endpoint) -> bool {
-        let (Candidates::Checked(checked), Some(probe)) = (self.set.candidates(), &endpoint.probe)
-        else {
+        let (Some(checked), Some(probe)) = (self.set.health_checks(), &endpoint.probe) else {
             return false;
         };
         checked.takes_out(&probe.state)
@@ -154,6 +153,8 @@ pub struct Endpoint {
     pub weight: NonZeroU32,
     /// Whether it takes requests.
     pub health: model::Health,
+    /// Its zone, if known.
+    pub zone: Option<Arc<str>>,
     /// How it is probed, if it is.
     pub probe: Option<Box<EndpointProbe>>,
 }

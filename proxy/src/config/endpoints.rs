@@ -6,14 +6,14 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Instant;
 
-use rand::{Rng, RngExt};
 use ring::digest;
 use xds::model::{Ejection, Health, SlowStart};
 
-use super::health_check::CheckedEndpoints;
+use super::draw::Draw;
+use super::health_check::{CheckedEndpoints, ProbeState};
+use super::locality::Locality;
 use super::warming::Warming;
 use crate::names::Interned;
-use crate::policy::hash_key::RequestKey;
 
 /// An endpoint of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub enum Candidates {
     Only(Interned),
     /// Those that health checks leave in service.
     Checked(Arc<CheckedEndpoints>),
+    /// By where they and the proxy are, and those that health checks leave in service, if there are any.
+    Local(Box<Locality>),
 }
 
 /// The endpoints of a service that can serve requests, compiled with their snapshot.
@@ -103,6 +105,38 @@ impl EndpointSet {
         }
     }
 
+    /// The same endpoints, of which some are preferred by where they are.
+    #[must_use]
+    pub(crate) fn local(self, locality: Locality) -> Self {
+        let checked = match self.candidates {
+            Candidates::Checked(checked) => Some(checked),
+            Candidates::Any | Candidates::Only(_) | Candidates::Local(_) => None,
+        };
+        Self {
+            candidates: Candidates::Local(Box::new(locality.checked(checked))),
+            ..self
+        }
+    }
+
+    /// Where they are, if that matters.
+    #[must_use]
+    pub fn locality(&self) -> Option<&Locality> {
+        match &self.candidates {
+            Candidates::Local(locality) => Some(locality),
+            Candidates::Any | Candidates::Only(_) | Candidates::Checked(_) => None,
+        }
+    }
+
+    /// What is known of them by probes.
+    #[must_use]
+    pub fn health_checks(&self) -> Option<&CheckedEndpoints> {
+        match &self.candidates {
+            Candidates::Any | Candidates::Only(_) => None,
+            Candidates::Checked(checked) => Some(checked),
+            Candidates::Local(locality) => locality.health_checks(),
+        }
+    }
+
     /// The same, whose endpoints that did not serve `before` get their share slowly from `now` on. Without a set before,
     /// all are old: to a process that has just begun, a service has not.
     #[must_use]
@@ -120,6 +154,16 @@ impl EndpointSet {
         let warming = Warming::new(slow_start, serving, before, now);
         self.warming = Some(Box::new(warming));
         self
+    }
+
+    /// The same, whose endpoints get less than their share after health checks had put them out of service too.
+    pub(crate) fn warm_up_after_checks(
+        &mut self,
+        state: impl Fn(Interned) -> Option<Arc<ProbeState>>,
+    ) {
+        if let Some(warming) = &mut self.warming {
+            warming.checked(state);
+        }
     }
 
     /// Which endpoints get less than their share; `None` if none ever does.
@@ -158,16 +202,14 @@ impl EndpointSet {
         match &self.candidates {
             Candidates::Any | Candidates::Only(_) => false,
             Candidates::Checked(checked) => checked.is_out(position),
+            Candidates::Local(locality) => locality.is_out(position),
         }
     }
 
     /// Number of serving endpoints that are out of service because their probes fail.
     #[must_use]
     pub fn probed_out(&self) -> usize {
-        match &self.candidates {
-            Candidates::Any | Candidates::Only(_) => 0,
-            Candidates::Checked(checked) => checked.out(),
-        }
+        self.health_checks().map_or(0, CheckedEndpoints::out)
     }
 
     /// Draws positions of serving endpoints by weight.
@@ -217,100 +259,5 @@ impl EndpointIdentity {
             *byte = *hashed;
         }
         Self(identity)
-    }
-}
-
-/// Draws positions by weight, exactly and independently.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Draw(Weights);
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Weights {
-    /// None is above 0.
-    Zero,
-    /// The first position is the only one.
-    One,
-    /// So many equal ones.
-    Equal(u32),
-    /// Cumulative weights.
-    Sums(Box<[u64]>),
-}
-
-impl Draw {
-    /// Compiles weights; those of 0 are never drawn.
-    #[must_use]
-    pub fn new(weights: &[u32]) -> Self {
-        let equal = weights.windows(2).all(|pair| pair[0] == pair[1]);
-        let sums = weights.iter().scan(0, |sum: &mut u64, weight| {
-            *sum += u64::from(*weight);
-            Some(*sum)
-        });
-        Self(match weights {
-            [] | [0] => Weights::Zero,
-            [_] => Weights::One,
-            [0, ..] if equal => Weights::Zero,
-            _ if equal => Weights::Equal(u32::try_from(weights.len()).unwrap_or(u32::MAX)),
-            _ => Weights::Sums(sums.collect()),
-        })
-    }
-
-    /// The position of a request's key; `None` if there is none or every weight is 0.
-    pub(crate) fn of(&self, key: RequestKey) -> Option<usize> {
-        match &self.0 {
-            Weights::Zero => None,
-            Weights::One => Some(0),
-            Weights::Equal(count) => usize::try_from(key.share(u64::from(*count))).ok(),
-            Weights::Sums(sums) => {
-                let at = key.share(*sums.last()?);
-                Some(sums.partition_point(|sum| *sum <= at))
-            }
-        }
-    }
-
-    /// Draws a position; `None` if there is none or every weight is 0.
-    pub fn draw(&self, rng: &mut impl Rng) -> Option<usize> {
-        match &self.0 {
-            Weights::Zero => None,
-            Weights::One => Some(0),
-            Weights::Equal(count) => Some(rng.random_range(0..*count) as usize),
-            Weights::Sums(sums) => {
-                let at = rng.random_range(0..*sums.last()?);
-                Some(sums.partition_point(|sum| *sum <= at))
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rand::SeedableRng;
-    use rand::rngs::SmallRng;
-
-    use super::Draw;
-
-    #[test]
-    fn backends_get_exactly_their_weights() {
-        let mut rng = SmallRng::seed_from_u64(3);
-        for weights in [
-            &[1, 1][..],
-            &[70, 30],
-            &[9, 0, 1],
-            &[5],
-            &[1_000_000, 1_000_000, 2_000_000],
-        ] {
-            let draw = Draw::new(weights);
-            let mut counts = vec![0_u32; weights.len()];
-            for _ in 0..20_000 {
-                counts[draw.draw(&mut rng).expect("not all are 0")] += 1;
-            }
-            let total: f64 = weights.iter().copied().map(f64::from).sum();
-            for (count, weight) in counts.iter().zip(weights) {
-                let off = f64::from(*count) / 20_000.0 - f64::from(*weight) / total;
-                assert!(off.abs() < 0.02, "{weights:?}: {counts:?}");
-                assert!(*weight > 0 || *count == 0, "weight 0 gets nothing");
-            }
-        }
-        assert_eq!(Draw::new(&[0, 0]).draw(&mut rng), None);
-        assert_eq!(Draw::new(&[]).draw(&mut rng), None);
     }
 }

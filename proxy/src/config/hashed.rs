@@ -19,6 +19,8 @@ pub struct Hashed {
     pub table: Arc<HashTable>,
     /// Requests in flight, if those at an endpoint are bounded.
     pub loads: Option<BoundedLoads>,
+    /// Whether a client stays at one of the endpoints that are preferred by where they are.
+    pub stays_near: bool,
 }
 
 /// Requests in flight at each endpoint of a cluster, over all shards, and their bound.

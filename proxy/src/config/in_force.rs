@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use translate::Level;
 use xds::model::{BindKey, Change, JwksLocation, Model};
 
-use super::{LimitedCheck, Snapshot};
+use super::{LimitedCheck, Place, Snapshot};
 
 /// State of the configuration thread that others can read. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +29,8 @@ struct Inner {
     missing_keys: ArcSwap<Vec<MissingKeys>>,
     /// The health checks that do not do what they are configured for.
     limited_checks: ArcSwap<Vec<LimitedCheck>>,
+    /// Where this proxy runs, as far as it knows.
+    place: ArcSwap<Place>,
     /// Objects in files whose previous version stays in effect.
     previous_versions: ArcSwap<Vec<String>>,
     /// What is wrong with the objects in files, the worst first.
@@ -195,6 +197,17 @@ impl InForce {
     #[must_use]
     pub fn limited_checks(&self) -> Arc<Vec<LimitedCheck>> {
         self.0.limited_checks.load_full()
+    }
+
+    /// Sets where this proxy runs.
+    pub fn set_place(&self, place: Place) {
+        self.0.place.store(Arc::new(place));
+    }
+
+    /// Where this proxy runs, as far as it knows.
+    #[must_use]
+    pub fn place(&self) -> Arc<Place> {
+        self.0.place.load_full()
     }
 
     /// Whether the proxy listens. A proxy that lacks one of its ports serves the others: taking it

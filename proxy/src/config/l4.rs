@@ -7,7 +7,7 @@ use std::time::Duration;
 use xds::model;
 
 use super::ClusterIndex;
-use super::endpoints::Draw;
+use super::draw::Draw;
 use crate::limits::Limits;
 use crate::names::Interned;
 use crate::policy::client_networks::{self, ClientNetworks};

@@ -10,6 +10,7 @@ pub mod check;
 mod cluster;
 pub mod compile;
 pub mod dns;
+mod draw;
 mod endpoints;
 mod error_pages;
 mod external_auth;
@@ -23,7 +24,10 @@ mod jobs;
 pub mod jwks;
 mod l4;
 pub mod local;
+mod locality;
+mod locality_history;
 mod origin;
+mod preference;
 pub mod publish;
 mod rule_policies;
 pub mod session_keys;
@@ -43,7 +47,8 @@ pub use cluster::{
     Address, Cluster, ClusterHealthCheck, ClusterIndex, Endpoint, EndpointProbe, Picker,
     Protection, Protocol, RetryLimit,
 };
-pub use endpoints::{Candidates, Draw, EndpointIdentity, EndpointRef, EndpointSet};
+pub use draw::Draw;
+pub use endpoints::{Candidates, EndpointIdentity, EndpointRef, EndpointSet};
 pub use error_pages::PagesInForce;
 pub use external_auth::ExternalAuth;
 pub use hash_table::HashTable;
@@ -53,6 +58,9 @@ pub use health_check::{
     CheckLimit, CheckedEndpoints, LimitedCheck, ProbeCounts, ProbeState, Standing,
 };
 pub use l4::{BindProtocol, L4Backend, L4Routes, L4Rule, TrafficMode};
+pub(crate) use locality::Shares;
+pub use locality::{Locality, Location, Place, Tier};
+pub use preference::Preference;
 pub use rule_policies::{HeadPolicies, RuleAuthentication, RuleAuthorization, RuleExtras};
 pub use snapshot::{
     Accepts, BackendExtras, Bind, BindSettings, Listener, ListenerSettings, PlacedRule, Rule,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use xds::model;
 
 use super::cluster::{Cluster, ClusterIndex, Protocol};
-use super::endpoints::Draw;
+use super::draw::Draw;
 use super::error_pages::PagesInForce;
 use super::external_auth::ExternalAuth;
 use super::held::HeldQueue;

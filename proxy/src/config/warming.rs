@@ -1,8 +1,11 @@
 //! Endpoints that have just become ready, where their shares of requests grow.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use xds::model::SlowStart;
+
+use super::health_check::ProbeState;
 
 use crate::names::Interned;
 
@@ -12,6 +15,8 @@ pub struct Warming {
     slow_start: SlowStart,
     /// Sorted by id; `None` for those that were ready before it looked.
     since: Box<[(Interned, Option<Instant>)]>,
+    /// What is known of them by probes, in the same order; empty if they are not checked.
+    probes: Box<[Option<Arc<ProbeState>>]>,
     /// When all of them have their whole share; `None` if they do already.
     until: Option<Instant>,
     /// When the first of them has its whole share; `None` if one does already.
@@ -44,7 +49,25 @@ impl Warming {
             until: end(begins().flatten().max()),
             from: end(begins().min().flatten()),
             since,
+            probes: Box::default(),
         }
+    }
+
+    /// The same with health checks.
+    pub(super) fn checked(&mut self, state: impl Fn(Interned) -> Option<Arc<ProbeState>>) {
+        let states: Box<[_]> = self.since.iter().map(|(id, _)| state(*id)).collect();
+        if states.iter().any(Option::is_some) {
+            self.probes = states;
+        }
+    }
+
+    /// When the probes of an endpoint began to succeed again, if they had put it out of service.
+    fn recovered(&self, id: Interned) -> Option<Instant> {
+        if self.probes.is_empty() {
+            return None;
+        }
+        let at = self.since.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        self.probes.get(at)?.as_ref()?.recovered()
     }
 
     fn since(&self, id: Interned) -> Option<Instant> {
@@ -52,14 +75,15 @@ impl Warming {
         self.since.get(at)?.1
     }
 
-    /// The part of its share that an endpoint gets at `now`. One that was ejected until `recovered` begins with half of its
-    /// window. If all are new, none has to wait for another.
+    /// The part of its share that an endpoint gets at `now`. One that was ejected until `recovered`, or that its health check
+    /// has put back into service, begins with half of its window. If all are new, none has to wait for another.
     pub(crate) fn part(&self, id: Interned, recovered: Option<Instant>, now: Instant) -> f64 {
         if self.from.is_some_and(|from| now < from) {
             return 1.0;
         }
         let half = self.slow_start.window() / 2;
         let age = |since: Instant| now.saturating_duration_since(since);
+        let recovered = recovered.max(self.recovered(id));
         let recovered = recovered.map(|recovered| half + age(recovered));
         let own = self.until.filter(|until| now < *until);
         let own = own.and_then(|_| self.since(id)).map(age);
@@ -69,24 +93,29 @@ impl Warming {
         }
     }
 
-    /// For how long an endpoint still has less than its whole share.
+    /// The part of its share that an endpoint gets, in percent, unless that is all of it.
     #[must_use]
-    pub fn left(&self, id: Interned, now: Instant) -> Option<Duration> {
-        let end = self.since(id)? + self.slow_start.window();
-        end.checked_duration_since(now)
-            .filter(|left| !left.is_zero())
+    pub fn percent(&self, id: Interned, now: Instant) -> Option<u8> {
+        let part = self.part(id, None, now);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a part of one, in percent"
+        )]
+        (part < 1.0).then(|| (part * 100.0) as u8)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU32;
+    use std::sync::Arc;
     use std::time::{Duration, Instant};
 
-    use xds::model::{Health, SlowStart};
+    use xds::model::{Health, InitialHealth, SlowStart};
 
     use super::Warming;
-    use crate::config::{EndpointIdentity, EndpointRef, EndpointSet};
+    use crate::config::{EndpointIdentity, EndpointRef, EndpointSet, ProbeState, Standing};
     use crate::limits::EJECTION;
     use crate::names::Interned;
 
@@ -154,6 +183,26 @@ mod tests {
         let later = set(&[1, 2, 3], Some(&all), begun + WINDOW / 2);
         assert_eq!(parts(&later, &[3], begun + WINDOW / 2), "100");
         assert_eq!(parts(&later, &[1, 3], begun + WINDOW), "100 50");
+    }
+
+    #[test]
+    fn one_that_its_health_check_puts_back_begins_with_half() {
+        let begun = Instant::now();
+        let mut set = set(&[1, 2], None, begun);
+        let state = Arc::new(ProbeState::new(InitialHealth::Healthy));
+        set.warm_up_after_checks(|it| (it == id(1)).then(|| Arc::clone(&state)));
+        let percents = |now| {
+            let warming = set.warming().expect("it warms up");
+            [1, 2].map(|number| warming.percent(id(number), now))
+        };
+        state.set_standing(Standing::Healthy);
+        assert_eq!(percents(Instant::now()), [None, None], "it was never out");
+        state.set_standing(Standing::Unhealthy);
+        state.set_standing(Standing::Healthy);
+        let back = state.recovered().expect("it is back");
+        assert_eq!(percents(back), [Some(50), None]);
+        assert_eq!(percents(back + WINDOW / 4), [Some(75), None]);
+        assert_eq!(percents(back + WINDOW / 2), [None, None]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Everything here runs on threads of the admin server and reads what shards and the configuration
 //! thread publish; state that only a shard has is queried through its inbox.
 
+mod endpoints;
 pub mod scrape;
 pub mod servers;
 mod source;
@@ -15,20 +16,18 @@ use std::time::Instant;
 use admin::handles::{AllocatorReport, FindEndpoints, HeapSamples};
 use admin::metrics::Exposition;
 use admin::pprof::heap::HeapStack;
-use admin::shard::{ShardHandle, UpstreamId};
+use admin::shard::ShardHandle;
 use admin::{ConfigView, Handles, LogControl};
 use admin_types::dump::{
-    BindDown, Endpoint, EndpointCheck, EndpointCheckState, EndpointHealth, EndpointStats,
-    HealthCheckLimit, KeysMissing, LimitedHealthCheck, Problem, Runtime, Shard, Source,
+    BindDown, HealthCheckLimit, KeysMissing, LimitedHealthCheck, Problem, Runtime, Shard, Source,
 };
 use admin_types::memory::{Allocated, Allocations, HeapProfile};
 use admin_types::tasks::Task;
-use xds::model::Health;
 
 use self::scrape::Scrape;
 use crate::config::in_force::InForce;
 use crate::config::xds::ControllerState;
-use crate::config::{CheckLimit, Cluster, Endpoint as ClusterEndpoint, Snapshot, Standing};
+use crate::config::{CheckLimit, Snapshot};
 use crate::limits::{PREVIOUS_VERSIONS_SHOWN, PROBLEMS_SHOWN};
 use crate::machine::cpu::Cpus;
 use crate::memory;
@@ -134,6 +133,7 @@ impl Inspected {
 
     fn runtime(&self) -> Runtime {
         let now = Instant::now();
+        let place = self.in_force.place();
         let counters = self.shards.counters().iter();
         let drivers = self.shards.drivers();
         let cores = self.shards.plan().cores.as_deref().unwrap_or_default();
@@ -159,6 +159,8 @@ impl Inspected {
             cpus: self.cpus.set.clone(),
             descriptors_per_shard: self.shards.plan().descriptors,
             uptime_seconds: self.started.elapsed().as_secs(),
+            node: place.node.as_ref().map(|node| node.to_string()),
+            zone: place.zone.as_ref().map(|zone| zone.to_string()),
             pending: self.pending().into_iter().map(str::to_owned).collect(),
             binds_down: self.binds_down(),
             keys_missing: self.keys_missing(),
@@ -323,7 +325,7 @@ fn endpoints(snapshot: Arc<Snapshot>) -> FindEndpoints {
         let found = clusters.get(key).into_iter().flatten();
         found
             .filter_map(|at| snapshot.clusters.get(*at))
-            .flat_map(shown)
+            .flat_map(endpoints::shown)
             .collect()
     })
 }
@@ -339,40 +341,4 @@ fn key_and_port(name: &str) -> (&str, Option<u16>) {
         ),
         None => (name, None),
     }
-}
-
-/// What the health check of an endpoint says.
-fn endpoint_check(cluster: &Cluster, endpoint: &ClusterEndpoint) -> Option<EndpointCheck> {
-    let state = &endpoint.probe.as_ref()?.state;
-    let panics = { cluster.health_check.as_ref() }.is_some_and(|it| it.endpoints.panics());
-    Some(EndpointCheck {
-        state: match state.standing() {
-            Standing::Untried => EndpointCheckState::Untried,
-            Standing::Waiting => EndpointCheckState::Waiting,
-            Standing::Healthy => EndpointCheckState::Healthy,
-            Standing::Unhealthy if panics => EndpointCheckState::Ignored,
-            Standing::Unhealthy => EndpointCheckState::Unhealthy,
-        },
-        reason: state.failure().map(|why| why.to_string()),
-    })
-}
-
-fn shown(cluster: &Cluster) -> Vec<(UpstreamId, Endpoint)> {
-    let (_, port) = key_and_port(&cluster.name);
-    let endpoints = cluster.endpoints.iter().map(|endpoint| {
-        let shown = Endpoint {
-            name: endpoint.name.to_string(),
-            port,
-            weight: endpoint.weight.get(),
-            status: match endpoint.health {
-                Health::Ready => EndpointHealth::Ready,
-                Health::Draining => EndpointHealth::Draining,
-                Health::NotReady => EndpointHealth::NotReady,
-            },
-            health_check: endpoint_check(cluster, endpoint),
-            live: EndpointStats::default(),
-        };
-        (endpoint.id.into(), shown)
-    });
-    endpoints.collect()
 }

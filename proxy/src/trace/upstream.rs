@@ -6,7 +6,7 @@ use admin_types::trace::{EndpointScore, Message, PolicyOutcome, Severity};
 use xds::model::InvalidBackend;
 
 use super::Tracer;
-use crate::config::{Cluster, Endpoint, Hashed, Picker};
+use crate::config::{Cluster, Endpoint, Hashed, Picker, Preference};
 use crate::failure::Failure;
 use crate::http::head::ResponseHead;
 use crate::limits::TRACE_CANDIDATES;
@@ -27,10 +27,14 @@ impl Tracer {
         tried: &[Interned],
     ) {
         let scored = states.explain(&cluster.set, Instant::now(), TRACE_CANDIDATES);
-        let endpoints = scored.into_iter().map(|it| EndpointScore {
-            endpoint: cluster
-                .endpoint(it.endpoint.id)
-                .map_or_else(String::new, |it| it.name.to_string()),
+        let locality = cluster.set.locality();
+        let locality = locality.filter(|it| it.preference() != Preference::Nothing);
+        let of = |id| cluster.endpoint(id);
+        let endpoints = scored.into_iter().enumerate();
+        let endpoints = endpoints.map(|(position, it)| EndpointScore {
+            endpoint: of(it.endpoint.id).map_or_else(String::new, |it| it.name.to_string()),
+            zone: of(it.endpoint.id).and_then(|it| Some(it.zone.as_ref()?.to_string())),
+            preferred: locality.map(|it| it.distance(position) == Some(0)),
             weight: it.endpoint.weight.get(),
             score: it.score,
             health: it.report.health,

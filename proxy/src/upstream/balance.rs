@@ -37,6 +37,7 @@ impl EndpointStates {
                 let is_out = |position| checked.is_out(position);
                 self.choose_among(set, tried, is_out, (now, rng))
             }
+            Candidates::Local(locality) => self.choose_local((set, locality), tried, (now, rng)),
         }
     }
 
@@ -51,10 +52,10 @@ impl EndpointStates {
         let choice = self.choice(set, now, is_out);
         let untried = |id: Interned| !tried.contains(&id);
         choice
-            .best(rng, |id| untried(id) && choice.in_service(id))
-            .or_else(|| choice.best(rng, |id| choice.in_service(id)))
-            .or_else(|| choice.best(rng, untried))
-            .or_else(|| choice.best(rng, |_| true))
+            .best(set, rng, |id| untried(id) && choice.in_service(id))
+            .or_else(|| choice.best(set, rng, |id| choice.in_service(id)))
+            .or_else(|| choice.best(set, rng, untried))
+            .or_else(|| choice.best(set, rng, |_| true))
             .map(|endpoint| endpoint.id)
     }
 
@@ -85,6 +86,11 @@ impl EndpointStates {
                 may
             })
         };
+        if hashed.stays_near
+            && let Some(near) = self.choose_near((set, hashed), key, tried, now)
+        {
+            return Some(near);
+        }
         let id = first(&|id| untried(id) && choice.in_service(id) && !is_full(id))
             .or_else(|| first(&|id| untried(id) && choice.in_service(id)))
             .or_else(|| first(&|id| choice.in_service(id)))
@@ -98,7 +104,7 @@ impl EndpointStates {
         Some((id, result))
     }
 
-    fn choice<'a, O: Fn(usize) -> bool>(
+    pub(super) fn choice<'a, O: Fn(usize) -> bool>(
         &'a self,
         set: &'a EndpointSet,
         now: Instant,
@@ -148,8 +154,35 @@ pub struct Scored {
     pub is_probed_out: bool,
 }
 
+/// The endpoints that one is drawn of.
+pub(super) trait Pool: Copy {
+    /// Draws the position of one by weight.
+    fn draw(self, rng: &mut impl Rng) -> Option<usize>;
+
+    /// The positions of all.
+    fn positions(self) -> impl Iterator<Item = usize>;
+
+    /// Whether there is at most one.
+    fn is_single(self) -> bool;
+}
+
+/// All that serve, of which there are several.
+impl Pool for &EndpointSet {
+    fn draw(self, rng: &mut impl Rng) -> Option<usize> {
+        EndpointSet::draw(self).draw(rng)
+    }
+
+    fn positions(self) -> impl Iterator<Item = usize> {
+        0..self.serving().len()
+    }
+
+    fn is_single(self) -> bool {
+        false
+    }
+}
+
 /// One selection among the endpoints of a set.
-struct Choice<'a, O> {
+pub(super) struct Choice<'a, O> {
     states: &'a EndpointStates,
     set: &'a EndpointSet,
     now: Instant,
@@ -162,7 +195,7 @@ struct Choice<'a, O> {
 
 impl<O: Fn(usize) -> bool> Choice<'_, O> {
     /// Whether an endpoint is not ejected, or too many are ejected, so that ejection is ignored.
-    fn in_service(&self, id: Interned) -> bool {
+    pub(super) fn in_service(&self, id: Interned) -> bool {
         self.states.in_service(id, self.now) || *self.panics.get_or_init(|| self.too_few_left())
     }
 
@@ -178,9 +211,17 @@ impl<O: Fn(usize) -> bool> Choice<'_, O> {
     /// The first one stays unless the second is clearly better, so that equals get exactly their
     /// weights. Occasionally it stays anyway if it is idle: an endpoint that was slow or failing
     /// once would not be tried again otherwise.
-    fn best(&self, rng: &mut impl Rng, may: impl Fn(Interned) -> bool) -> Option<EndpointRef> {
-        let first = self.first(rng, &may)?;
-        let second = self.one(rng, |id| id != first.id && may(id));
+    pub(super) fn best(
+        &self,
+        pool: impl Pool,
+        rng: &mut impl Rng,
+        may: impl Fn(Interned) -> bool,
+    ) -> Option<EndpointRef> {
+        let first = self.first(pool, rng, &may)?;
+        if pool.is_single() {
+            return Some(first);
+        }
+        let second = self.one(pool, rng, |id| id != first.id && may(id));
         let Some(second) = second.filter(|second| self.takes(second.id, rng)) else {
             return Some(first);
         };
@@ -195,13 +236,18 @@ impl<O: Fn(usize) -> bool> Choice<'_, O> {
     }
 
     /// Draws one that `may` allows, by weight; those that have just become ready by a part of theirs.
-    fn first(&self, rng: &mut impl Rng, may: impl Fn(Interned) -> bool) -> Option<EndpointRef> {
-        let mut drawn = self.one(rng, &may)?;
+    fn first(
+        &self,
+        pool: impl Pool,
+        rng: &mut impl Rng,
+        may: impl Fn(Interned) -> bool,
+    ) -> Option<EndpointRef> {
+        let mut drawn = self.one(pool, rng, &may)?;
         for _ in 0..SLOW_START_DRAWS {
             if self.takes(drawn.id, rng) {
                 break;
             }
-            drawn = self.one(rng, &may)?;
+            drawn = self.one(pool, rng, &may)?;
         }
         Some(drawn)
     }
@@ -218,9 +264,14 @@ impl<O: Fn(usize) -> bool> Choice<'_, O> {
     }
 
     /// Draws one that is not out of service and that `may` allows, by weight.
-    fn one(&self, rng: &mut impl Rng, may: impl Fn(Interned) -> bool) -> Option<EndpointRef> {
+    fn one(
+        &self,
+        pool: impl Pool,
+        rng: &mut impl Rng,
+        may: impl Fn(Interned) -> bool,
+    ) -> Option<EndpointRef> {
         for _ in 0..MAX_RANDOM_DRAWS {
-            let drawn = self.set.draw().draw(rng)?;
+            let drawn = pool.draw(rng)?;
             let endpoint = self.set.serving().get(drawn)?;
             if !(self.is_out)(drawn) && may(endpoint.id) {
                 return Some(*endpoint);
@@ -230,9 +281,11 @@ impl<O: Fn(usize) -> bool> Choice<'_, O> {
         // probability of its weight among the first n.
         let mut chosen = None;
         let mut total = 0_u64;
-        let serving = self.set.serving().iter().enumerate();
-        let serving = serving.filter(|(position, _)| !(self.is_out)(*position));
-        for (_, endpoint) in serving.filter(|(_, endpoint)| may(endpoint.id)) {
+        let positions = pool
+            .positions()
+            .filter(|position| !(self.is_out)(*position));
+        let serving = positions.filter_map(|position| self.set.serving().get(position));
+        for endpoint in serving.filter(|endpoint| may(endpoint.id)) {
             let weight = u64::from(endpoint.weight.get());
             total += weight;
             if rng.random_range(0..total) < weight {

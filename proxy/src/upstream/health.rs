@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use xds::model::Ejection;
 
+use super::shares::KnownShares;
 use crate::config::{EndpointSet, LoadGuard};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::{EWMA_ALPHA, LATENCY_HALF_LIFE, RECENT_HALF_LIFE};
@@ -105,6 +106,9 @@ impl EndpointStates {
             service: self.service(set.service()),
             load: None,
         };
+        if let Some(locality) = set.locality() {
+            locality.count(endpoint);
+        }
         let state = &endpoint_use.endpoint;
         state.requests.set(state.requests.get().wrapping_add(1));
         state.in_flight.set(state.in_flight.get().saturating_add(1));
@@ -223,6 +227,8 @@ pub struct ServiceState {
     /// Average seconds to the response head over all its endpoints.
     latency: Cell<Option<f64>>,
     pub(super) load: super::retry::Load,
+    /// The part of its requests that endpoints of each zone get.
+    pub(super) shares: KnownShares,
 }
 
 impl ServiceState {

@@ -14,11 +14,13 @@ pub(crate) mod connection_limit;
 pub(crate) mod endpoint_limit;
 pub(crate) mod h2;
 pub mod health;
+mod locality;
 pub(crate) mod picker;
 pub(crate) mod pool;
 mod reach;
 pub mod retry;
 pub mod session;
+mod shares;
 pub(crate) mod subrequest;
 
 use std::rc::Rc;
@@ -91,8 +93,12 @@ impl Upstreams {
         // Most are full.
         let serving = cluster.set.serving();
         let start = (self.shard).with_rng(|rng| rng.random_range(0..serving.len().max(1)));
-        let around = serving.iter().cycle().skip(start).take(serving.len());
-        let mut around = around.take(SEARCHED_ENDPOINTS).map(|endpoint| endpoint.id);
+        let around = serving.iter().enumerate().cycle().skip(start);
+        let around = around.take(serving.len()).take(SEARCHED_ENDPOINTS);
+        let strict = cluster.set.locality().filter(|it| it.is_strict());
+        let is_near = |position| strict.is_none_or(|it| it.distance(position) == Some(0));
+        let around = around.filter(|(position, _)| is_near(*position));
+        let mut around = around.map(|(_, endpoint)| endpoint.id);
         let free = around.find(|id| {
             !tried.contains(id)
                 && self.has_connection(cluster, *id)

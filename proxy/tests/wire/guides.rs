@@ -261,6 +261,22 @@ on_both_drivers! {
         assert!(of_both >= 80.0, "{of_both}");
     }
 
+    fn keep_traffic_in_its_zone(driver) {
+        let (near, far) = (origin(), origin());
+        let slice = |origin: &Origin| format!("ports: [{{port: {}}}]", origin.address().port());
+        let guide = Guide::of(&["### Keep traffic in its zone"], &origin())
+            .with("ports: [{port: 3001}]", &slice(&near))
+            .with("ports: [{port: 3002}]", &slice(&far));
+        let gateway = gateway(driver).inspected().argument("--zone=zone-a");
+        let gateway = gateway.start_with(&guide.yaml, &guide.ports);
+        let mut client = gateway.client();
+        for _ in 0..20 {
+            let answer = asks(&mut client, "GET", ("catalog.example.com", "/"), &[]);
+            assert_eq!(answer.status(), 200, "{answer}");
+        }
+        assert_eq!((near.requests().len(), far.requests().len()), (20, 0));
+    }
+
     fn keep_a_path_to_the_office_network(driver) {
         let origin = origin();
         let guide = Guide::of(&[OFFICE], &origin).behind_the_test();

@@ -69,6 +69,7 @@ mod large_bodies;
 mod largest_limits;
 mod late_shard;
 mod listeners;
+mod locality;
 mod long_responses;
 mod match_work;
 mod metrics;

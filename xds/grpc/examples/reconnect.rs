@@ -267,6 +267,7 @@ impl Authorize for Anyone {
         let identity = ProxyIdentity {
             gateway: gateway(),
             pod: None,
+            zone: None,
         };
         Box::pin(std::future::ready(Ok(identity)))
     }

@@ -16,3 +16,6 @@ pub use node::{InvalidNodeId, NodeId};
 /// The path of the method, as a request names it.
 pub const METHOD: &str =
     "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
+
+/// The response header with the zone of the proxy, if the controller knows it.
+pub const ZONE_HEADER: &str = "gateway-zone";

@@ -2,17 +2,38 @@
 
 use super::field_path::FieldPath;
 use super::rate_limit::address_prefixes;
-use super::value::{duration, header_name};
-use crate::model::{Balance, BoundedLoad, HashBalance, HashKey, HashTableSize, SlowStart};
+use super::value::{choice, duration, header_name};
+use crate::model::{
+    Balance, BoundedLoad, HashBalance, HashKey, HashTableSize, Locality, LocalityMode, SlowStart,
+    Spill,
+};
 use crate::proto::{self, hash_key};
 
 pub(super) fn balance(at: &FieldPath<'_>, message: proto::Balance) -> Option<Balance> {
     let hash = at.optional("hash", message.hash, hash);
     let slow_start = at.optional("slow_start", message.slow_start, slow_start);
+    let locality = at.optional("locality", message.locality, locality);
     Some(Balance {
         hash: hash?,
         slow_start: slow_start?,
+        locality: locality?,
     })
+}
+
+fn locality(at: &FieldPath<'_>, message: proto::Locality) -> Option<Locality> {
+    let mode = choice(&at.field("mode"), message.mode, |mode| match mode {
+        proto::LocalityMode::Unspecified => None,
+        proto::LocalityMode::Off => Some(LocalityMode::Off),
+        proto::LocalityMode::Hints => Some(LocalityMode::Hints),
+        proto::LocalityMode::PreferZone => Some(LocalityMode::PreferZone),
+        proto::LocalityMode::PreferNode => Some(LocalityMode::PreferNode),
+    })?;
+    let spill = if message.strict {
+        Spill::Never
+    } else {
+        Spill::Proportional
+    };
+    Some(Locality { mode, spill })
 }
 
 fn hash(at: &FieldPath<'_>, message: proto::HashBalance) -> Option<HashBalance> {

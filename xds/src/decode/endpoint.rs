@@ -17,7 +17,7 @@ use crate::model::{
     Backend, BackendKey, BackendProtocol, BackendTls, Bind, BindKey, ExternalAuth, Health, Host,
     HostAddress, Hosts, Listener, ListenerKey, ListenerProtocol, Member, Picker, PickerFailureMode,
     Pool, ProxyProtocolVersion, Serves, Service, ServiceKey, ServicePort, SessionAffinity,
-    TlsServer, Workload, WorkloadKey,
+    TlsServer, TopologyHints, Workload, WorkloadKey,
 };
 use crate::proto::{self, listener};
 
@@ -187,6 +187,7 @@ pub(super) fn workload(at: &FieldPath<'_>, message: proto::Workload) -> Option<W
     let address = address(&at.field("address"), &message.address);
     let node = at.optional("node", message.node, set_text);
     let zone = at.optional("zone", message.zone, set_text);
+    let hints = hints(at, message.hint_zones, message.hint_nodes);
     let health = health(&at.field("health"), message.health);
     let mut serves = at.list("serves", message.serves, serves);
     if let Some(serves) = &mut serves {
@@ -197,9 +198,21 @@ pub(super) fn workload(at: &FieldPath<'_>, message: proto::Workload) -> Option<W
         address: address?,
         node: node?,
         zone: zone?,
+        hints: hints?,
         health: health?,
         serves: serves?,
     })
+}
+
+fn hints(
+    at: &FieldPath<'_>,
+    zones: Vec<String>,
+    nodes: Vec<String>,
+) -> Option<Option<Box<TopologyHints>>> {
+    let zones = at.list("hint_zones", zones, set_text)?;
+    let nodes = at.list("hint_nodes", nodes, set_text)?;
+    let hints = TopologyHints { zones, nodes };
+    Some((hints != TopologyHints::default()).then(|| Box::new(hints)))
 }
 
 fn health(at: &FieldPath<'_>, number: i32) -> Option<Health> {
@@ -329,10 +342,12 @@ fn host(at: &FieldPath<'_>, message: proto::Host) -> Option<Host> {
     };
     let port = port(&at.field("port"), message.port);
     let weight = non_zero(&at.field("weight"), message.weight);
+    let zone = at.optional("zone", message.zone, set_text);
     Some(Host {
         address: address?,
         port: port?,
         weight: weight?,
+        zone: zone?,
     })
 }
 

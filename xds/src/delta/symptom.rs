@@ -35,15 +35,19 @@ pub enum Fact {
     /// Endpoints of a policy's target are probed less often than configured, because all probes of the proxy have a
     /// limit. Since they are.
     HealthChecksStretched,
+    /// Endpoints of a policy's target are not preferred by zone, because the proxy does not know its own. Since it
+    /// started.
+    ZoneUnknown,
 }
 
 impl Fact {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::KeysNotFetched,
         Self::KeysNotRefreshed,
         Self::HealthChecksIgnored,
         Self::HealthChecksStretched,
+        Self::ZoneUnknown,
     ];
 
     /// Its name on the wire and in reports of replicas.
@@ -54,6 +58,7 @@ impl Fact {
             Self::KeysNotRefreshed => "KeysNotRefreshed",
             Self::HealthChecksIgnored => "HealthChecksIgnored",
             Self::HealthChecksStretched => "HealthChecksStretched",
+            Self::ZoneUnknown => "ZoneUnknown",
         }
     }
 
@@ -69,7 +74,8 @@ impl Fact {
             Self::KeysNotFetched
             | Self::KeysNotRefreshed
             | Self::HealthChecksIgnored
-            | Self::HealthChecksStretched => Kind::Policy,
+            | Self::HealthChecksStretched
+            | Self::ZoneUnknown => Kind::Policy,
         }
     }
 }

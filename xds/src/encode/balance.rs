@@ -1,7 +1,7 @@
 //! How requests are spread over endpoints.
 
 use super::value::list;
-use crate::model::{Balance, BoundedLoad, HashBalance, HashKey};
+use crate::model::{Balance, BoundedLoad, HashBalance, HashKey, Locality, LocalityMode, Spill};
 use crate::proto::{self, hash_key};
 
 impl From<&Balance> for proto::Balance {
@@ -13,6 +13,22 @@ impl From<&Balance> for proto::Balance {
                 minimum: slow.minimum(),
                 aggression: slow.aggression(),
             }),
+            locality: balance.locality.map(Into::into),
+        }
+    }
+}
+
+impl From<Locality> for proto::Locality {
+    fn from(locality: Locality) -> Self {
+        let mode = match locality.mode {
+            LocalityMode::Off => proto::LocalityMode::Off,
+            LocalityMode::Hints => proto::LocalityMode::Hints,
+            LocalityMode::PreferZone => proto::LocalityMode::PreferZone,
+            LocalityMode::PreferNode => proto::LocalityMode::PreferNode,
+        };
+        Self {
+            mode: mode.into(),
+            strict: locality.spill == Spill::Never,
         }
     }
 }

@@ -6,7 +6,7 @@ use super::value::{address, list};
 use crate::model::{
     Backend, BackendProtocol, Bind, Health, Host, HostAddress, Hosts, Listener, ListenerProtocol,
     Member, Picker, PickerFailureMode, Pool, ProxyProtocolVersion, Serves, Service, ServicePort,
-    SessionAffinity, Transport, Workload,
+    SessionAffinity, TopologyHints, Transport, Workload,
 };
 use crate::proto::{self, backend, host, listener};
 
@@ -95,6 +95,10 @@ fn backend_protocol(protocol: BackendProtocol) -> i32 {
 
 impl From<&Workload> for proto::Workload {
     fn from(workload: &Workload) -> Self {
+        let hints = |of: fn(&TopologyHints) -> &Vec<String>| {
+            let hints = workload.hints.as_deref().map(of);
+            hints.cloned().unwrap_or_default()
+        };
         Self {
             key: workload.key.to_string(),
             address: address(&workload.address),
@@ -102,6 +106,8 @@ impl From<&Workload> for proto::Workload {
             zone: workload.zone.clone(),
             health: health(workload.health),
             serves: list(&workload.serves),
+            hint_zones: hints(|hints| &hints.zones),
+            hint_nodes: hints(|hints| &hints.nodes),
         }
     }
 }
@@ -202,6 +208,7 @@ impl From<&Host> for proto::Host {
             address: Some(address),
             port: host.port.get().into(),
             weight: host.weight.get(),
+            zone: host.zone.clone(),
         }
     }
 }

@@ -113,6 +113,9 @@ pub struct Host {
     pub port: NonZeroU16,
     /// Share relative to the other hosts.
     pub weight: NonZeroU32,
+    /// Zone that it is in, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
 }
 
 /// Address or DNS name of a host.

@@ -21,6 +21,9 @@ pub struct Balance {
     /// How endpoints that have just become ready get their share; not with `hash`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_start: Option<SlowStart>,
+    /// Which endpoints are preferred by where they are; not with `hash`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locality: Option<Locality>,
 }
 
 impl Balance {
@@ -92,6 +95,12 @@ impl HashBalance {
             bounded_load: None,
             is_affinity: true,
         }
+    }
+
+    /// Whether it is that of a Service with session affinity.
+    #[must_use]
+    pub fn is_affinity(&self) -> bool {
+        self.is_affinity
     }
 
     /// What is hashed: the first of them that a request has.
@@ -217,6 +226,50 @@ impl Serialize for SlowStart {
         let aggression = f64::from(self.aggression) / f64::from(Self::PARTS);
         map.serialize_entry("aggression", &aggression)?;
         map.end()
+    }
+}
+
+/// Which endpoints a proxy prefers by where they and it are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct Locality {
+    /// What decides.
+    pub mode: LocalityMode,
+    /// Whether the others get requests when few of the preferred ones are in service.
+    #[serde(skip_serializing_if = "Spill::is_proportional")]
+    pub spill: Spill,
+}
+
+/// What decides which endpoints a proxy prefers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+pub enum LocalityMode {
+    /// Nothing: all endpoints are alike.
+    Off,
+    /// The hints of EndpointSlices, as kube-proxy follows them.
+    #[default]
+    Hints,
+    /// Endpoints of the proxy's zone come first.
+    PreferZone,
+    /// Endpoints of the proxy's node come first, then those of its zone.
+    PreferNode,
+}
+
+/// What happens when few of the preferred endpoints are in service.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+pub enum Spill {
+    /// The others get what would overload them.
+    #[default]
+    Proportional,
+    /// The others get nothing, whatever happens.
+    Never,
+}
+
+impl Spill {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    fn is_proportional(&self) -> bool {
+        *self == Self::Proportional
     }
 }
 

@@ -52,7 +52,7 @@ pub use backend::{
 };
 pub use balance::{
     Balance, BoundedLoad, HashBalance, HashKey, HashTableSize, InvalidHash, InvalidSlowStart,
-    SlowStart,
+    Locality, LocalityMode, SlowStart, Spill,
 };
 pub use bind::{Bind, Transport};
 pub use change::{Change, ResourceKey};
@@ -115,7 +115,9 @@ pub use tls::{
     Alpn, BackendTls, Certificate, ClientAuth, Der, PrivateKey, Roots, ServerCertificate,
     SubjectAltName, TlsClient, TlsServer, TlsVersion,
 };
-pub use workload::{Health, Serves, Service, ServicePort, SessionAffinity, Workload};
+pub use workload::{
+    Health, Serves, Service, ServicePort, SessionAffinity, TopologyHints, Workload,
+};
 
 /// The whole configuration of one proxy, by kind and key. Resources are shared, so a clone copies
 /// only pointers.

@@ -77,10 +77,24 @@ pub struct Workload {
     /// Zone that it runs in, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
+    /// Whose requests it should get, if its EndpointSlice says so. Boxed: few have any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hints: Option<Box<TopologyHints>>,
     /// Whether it receives requests.
     pub health: Health,
     /// Ports of services that it serves.
     pub serves: Vec<Serves>,
+}
+
+/// Whose requests a workload should get (`hints` of an EndpointSlice, KEP-2433 and KEP-4444).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct TopologyHints {
+    /// Those of proxies in these zones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<String>,
+    /// Those of proxies on these nodes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
 }
 
 /// Whether a workload receives requests.

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
-use xds::model::{Balance, BoundedLoad, HashBalance, HashKey, HashTableSize, SlowStart};
+use xds::model::{
+    Balance, BoundedLoad, HashBalance, HashKey, HashTableSize, Locality, LocalityMode, SlowStart,
+    Spill,
+};
 
 use super::value::header_name;
 
@@ -12,11 +15,26 @@ prop_compose! {
     pub(super) fn balance()(
         hash in option::of(hash()),
         slow_start in option::of((1_000..=900_000_u64, 1..=100_u32, 10..=1000_u32)),
+        locality in option::of(locality()),
     ) -> Balance {
         let slow_start = slow_start.map(|(window, minimum, aggression)| {
             SlowStart::new(Duration::from_millis(window), minimum, aggression).expect("in range")
         });
-        Balance { hash, slow_start }
+        Balance { hash, slow_start, locality }
+    }
+}
+
+prop_compose! {
+    fn locality()(
+        mode in prop_oneof![
+            Just(LocalityMode::Off),
+            Just(LocalityMode::Hints),
+            Just(LocalityMode::PreferZone),
+            Just(LocalityMode::PreferNode),
+        ],
+        spill in prop_oneof![Just(Spill::Proportional), Just(Spill::Never)],
+    ) -> Locality {
+        Locality { mode, spill }
     }
 }
 

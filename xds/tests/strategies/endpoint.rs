@@ -8,7 +8,7 @@ use proptest::{collection::vec, option};
 use xds::model::{
     Backend, BackendProtocol, BackendTls, Bind, Health, Host, HostAddress, Hosts, Listener,
     ListenerProtocol, Member, Picker, PickerFailureMode, Pool, ProxyProtocolVersion, Serves,
-    Service, ServicePort, SessionAffinity, Workload, WorkloadKey,
+    Service, ServicePort, SessionAffinity, TopologyHints, Workload, WorkloadKey,
 };
 
 use super::filter::external_auth;
@@ -96,12 +96,19 @@ prop_compose! {
         address in address(),
         node in option::of(name()),
         zone in option::of(name()),
+        hints in option::of(hints()),
         health in health(),
         serves in vec(serves(), 0..4),
     ) -> Workload {
         let key = WorkloadKey::new("EndpointSlice", &object, &address.to_string());
-        Workload { key, address, node, zone, health, serves }
+        Workload { key, address, node, zone, hints: hints.map(Box::new), health, serves }
     }
+}
+
+fn hints() -> impl Strategy<Value = TopologyHints> {
+    let hints = (vec(name(), 0..3), vec(name(), 0..3));
+    let hints = hints.prop_map(|(zones, nodes)| TopologyHints { zones, nodes });
+    hints.prop_filter("there is none", |hints| *hints != TopologyHints::default())
 }
 
 prop_compose! {
@@ -181,7 +188,8 @@ prop_compose! {
         ],
         port in port(),
         weight in any::<NonZeroU32>(),
+        zone in option::of(name()),
     ) -> Host {
-        Host { address, port, weight }
+        Host { address, port, weight, zone }
     }
 }

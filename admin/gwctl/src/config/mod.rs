@@ -22,7 +22,7 @@ use self::listeners::Listeners;
 pub(crate) use self::policies::target;
 use self::scope::Scope;
 pub(crate) use self::scope::restrict;
-use crate::args::{AllOutput, ConfigArgs, ConfigPart};
+use crate::args::{AllOutput, BackendsOutput, ConfigArgs, ConfigPart, ListArgs, Output};
 use crate::pods;
 use crate::source::Source;
 
@@ -61,10 +61,28 @@ fn print(part: &ConfigPart, source: &Source, out: &mut dyn Write) -> Result<()> 
             let scope = Scope::read(source, resource.as_ref())?;
             all::write(&scope, *output, out)
         }
-        ConfigPart::Backends { list, all } => {
-            let scopes = Scope::of_pods(source, list)?;
+        ConfigPart::Backends {
+            resource,
+            output,
+            all_pods,
+            all,
+        } => {
+            let list = ListArgs {
+                resource: resource.clone(),
+                output: match output {
+                    BackendsOutput::Table | BackendsOutput::Wide => Output::Table,
+                    BackendsOutput::Yaml => Output::Yaml,
+                    BackendsOutput::Json => Output::Json,
+                },
+                all_pods: *all_pods,
+            };
+            let scopes = Scope::of_pods(source, &list)?;
             let rows = of_each(scopes, |scope| backends::rows(&scope, *all));
-            pods::write(&rows, |rows| backends::table(rows), list.output, out)
+            if *output == BackendsOutput::Wide {
+                pods::write(&rows, |rows| backends::wide(rows), list.output, out)
+            } else {
+                pods::write(&rows, |rows| backends::table(rows), list.output, out)
+            }
         }
         ConfigPart::Routes(args) => {
             let scopes = Scope::of_pods(source, args)?;
@@ -122,6 +140,7 @@ pub(crate) fn everything(dump: Dump) -> Result<String> {
     for every in [true, false] {
         let rows = backends::rows(&scope, every);
         backends::table(&rows).write(out)?;
+        backends::wide(&rows).write(out)?;
     }
     routes::table(&dump.routes).write(out)?;
     policies::table(&dump.policies).write(out)?;

@@ -149,7 +149,9 @@ impl<'a> Reader<'a> {
     fn is_certain(&self, diagnosis: &Diagnosis) -> bool {
         let kinds: &[&str] = match diagnosis.reason {
             Reason::NoMatchingParent => &["Gateway", "ListenerSet"],
-            Reason::NoEndpointSlice | Reason::NoReadyEndpoints => &["EndpointSlice"],
+            Reason::NoEndpointSlice | Reason::NoReadyEndpoints | Reason::NoTopologyHints => {
+                &["EndpointSlice"]
+            }
             Reason::NoBackends | Reason::NoCredentials => &["TrafficPolicy"],
             _ => &[],
         };

@@ -64,6 +64,10 @@ fn endpoint(key: &str) -> Vec<(UpstreamId, Endpoint)> {
         port: key.starts_with("Service/").then_some(80),
         weight: 5,
         status: EndpointHealth::Draining,
+        zone: Some("zone-a".to_owned()),
+        preferred: Some(true),
+        preference: Some("zone hints: 70 % of the requests".to_owned()),
+        warming_percent: Some(40),
         health_check: None,
         live: EndpointStats::default(),
     };

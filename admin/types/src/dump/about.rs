@@ -31,6 +31,12 @@ pub struct Runtime {
     pub descriptors_per_shard: u32,
     /// Time since the start of the process.
     pub uptime_seconds: u64,
+    /// Node that it runs on, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Zone that it runs in, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
     /// What readiness waits for, such as `listeners`; empty when ready.
     pub pending: Vec<String>,
     /// Binds that could not be bound; the proxy keeps retrying.

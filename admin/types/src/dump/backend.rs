@@ -79,6 +79,9 @@ pub struct Host {
     pub port: u16,
     /// Weight relative to the other hosts.
     pub weight: u32,
+    /// Zone that it is in, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
 }
 
 /// An address of a backend or service.
@@ -94,6 +97,18 @@ pub struct Endpoint {
     pub weight: u32,
     /// Readiness as configured, such as by an EndpointSlice.
     pub status: EndpointHealth,
+    /// Zone that it is in, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// Whether it comes before others because of where it is; None where none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferred: Option<bool>,
+    /// Why, and the part of the requests that all at the same distance get if nothing is ejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preference: Option<String>,
+    /// Its part of its share of the requests in percent, while it warms up; None where it has all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warming_percent: Option<u8>,
     /// What its health check says; None where it is not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check: Option<EndpointCheck>,

@@ -35,7 +35,7 @@ pub use route::{
     Order, Retry, Route, RouteBackend, SessionPersistence, SessionToken, Target, Timeouts,
 };
 pub use tls::{BackendTls, ListenerTls, SecretUse};
-pub use workload::{Serves, Service, ServicePort, Workload};
+pub use workload::{Serves, Service, ServicePort, TopologyHints, Workload};
 
 /// A complete dump, as `/config_dump` responds with it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

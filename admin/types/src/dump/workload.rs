@@ -53,10 +53,25 @@ pub struct Workload {
     /// Zone of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
+    /// The proxies that should send it requests; None where its EndpointSlice has no hints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hints: Option<TopologyHints>,
     /// Readiness from the EndpointSlice.
     pub health: EndpointHealth,
     /// Service ports that it serves.
     pub serves: Vec<Serves>,
+}
+
+/// The proxies that should send requests to a workload.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TopologyHints {
+    /// Those in these zones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<String>,
+    /// Those on these nodes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
 }
 
 /// A service port that a workload serves.

@@ -174,7 +174,10 @@ fn environment(input: &RenderInput, defaults: &Defaults, driver: Option<Driver>)
         ("GATEWAY_LOG_FORMAT", parameters.logging.format.clone()),
         ("RUST_LOG", parameters.logging.level.clone()),
     ];
-    let mut all = vec![pod_name()];
+    let mut all = vec![
+        field("POD_NAME", "metadata.name"),
+        field("NODE_NAME", "spec.nodeName"),
+    ];
     all.extend(values.into_iter().filter_map(|(name, value)| {
         Some(EnvVar {
             name: name.to_owned(),
@@ -187,14 +190,15 @@ fn environment(input: &RenderInput, defaults: &Defaults, driver: Option<Driver>)
     all
 }
 
-fn pod_name() -> EnvVar {
+/// A variable with a field of the pod.
+fn field(name: &str, path: &str) -> EnvVar {
     EnvVar {
-        name: "POD_NAME".to_owned(),
+        name: name.to_owned(),
         value: None,
         value_from: Some(EnvVarSource {
             field_ref: Some(ObjectFieldSelector {
                 api_version: Some("v1".to_owned()),
-                field_path: "metadata.name".to_owned(),
+                field_path: path.to_owned(),
             }),
             ..EnvVarSource::default()
         }),

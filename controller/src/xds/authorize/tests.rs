@@ -14,6 +14,7 @@ fn identity() -> ProxyIdentity {
     ProxyIdentity {
         gateway: web(),
         pod: Some("web-1".into()),
+        zone: None,
     }
 }
 
@@ -38,6 +39,21 @@ async fn a_token_review_is_cached() {
         matches!(denied, Err(AuthorizeError::Unauthenticated(_))),
         "{denied:?}"
     );
+}
+
+#[tokio::test]
+async fn a_proxy_is_told_the_zone_of_its_node() {
+    let cluster = Cluster::new();
+    let node = json!({"metadata": {
+        "name": "one", "labels": {"topology.kubernetes.io/zone": "zone-a"}}});
+    cluster.store("/api/v1/nodes/one", node);
+    let mut user = locked(&cluster.user).clone();
+    user["extra"]["authentication.kubernetes.io/node-name"] = json!(["one"]);
+    *locked(&cluster.user) = user;
+    let authorizer = authorizer(&cluster);
+    let token = cluster.signer.token(&web(), "web-1");
+    let identified = authorizer.authorize(&token).await.expect("reviewed");
+    assert_eq!(identified.zone.as_deref(), Some("zone-a"));
 }
 
 #[tokio::test]

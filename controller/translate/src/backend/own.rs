@@ -163,6 +163,7 @@ fn host(reader: &Reader<'_>, namespace: &str, spec: &BackendHost) -> Result<Host
         address,
         port,
         weight: spec.weight,
+        zone: spec.zone.clone().filter(|zone| !zone.is_empty()),
     })
 }
 

@@ -7,11 +7,14 @@ use std::num::NonZeroU16;
 use xds::encode;
 use xds::model::{
     BackendProtocol, Health, ObjectName, Serves, Service, ServiceKey, ServicePort, SessionAffinity,
-    Transport, Workload, WorkloadKey,
+    TopologyHints, Transport, Workload, WorkloadKey,
 };
 
 use super::api;
-use super::api::{AddressType, Endpoint, EndpointConditions, EndpointSlice, TransportProtocol};
+use super::api::{
+    AddressType, Endpoint, EndpointConditions, EndpointHints, EndpointSlice, HintTarget,
+    TransportProtocol,
+};
 use super::app_protocol::protocol;
 use super::external_host::check_address;
 use super::upstream::PortOfService;
@@ -115,6 +118,9 @@ pub(crate) fn cost(
         let each = slice.endpoints.iter().map(|endpoint| {
             let texts = [&endpoint.node_name, &endpoint.zone].into_iter().flatten();
             let texts: usize = texts.map(String::len).sum();
+            let hints = endpoint.hints.iter();
+            let hints = hints.flat_map(|it| it.for_zones.iter().chain(&it.for_nodes));
+            let texts = texts + hints.map(|it| it.name.len()).sum::<usize>();
             (key + texts + of_ports + WORKLOAD_BYTES) as u64
         });
         bytes += each.sum::<u64>();
@@ -237,9 +243,23 @@ fn workload(slice: &ObjectName, endpoint: &Endpoint) -> Option<Workload> {
         address,
         node: endpoint.node_name.clone(),
         zone: endpoint.zone.clone(),
+        hints: endpoint.hints.as_deref().and_then(hints),
         health: health(endpoint.conditions),
         serves: Vec::new(),
     })
+}
+
+/// `None` if an endpoint has none that name anything.
+fn hints(hints: &EndpointHints) -> Option<Box<TopologyHints>> {
+    let names = |targets: &[HintTarget]| -> Vec<String> {
+        let names = targets.iter().map(|target| &target.name);
+        names.filter(|name| !name.is_empty()).cloned().collect()
+    };
+    let hints = TopologyHints {
+        zones: names(&hints.for_zones),
+        nodes: names(&hints.for_nodes),
+    };
+    (hints != TopologyHints::default()).then(|| Box::new(hints))
 }
 
 /// The ports of the service that a slice has endpoints for, matched by name.

@@ -5,7 +5,7 @@ use xds::model::ObjectName;
 use super::endpoints::why_empty;
 use super::view::{RouteView, RuleView, View};
 use super::{Diagnosis, finding};
-use crate::backend::api::{BackendReference, TransportProtocol};
+use crate::backend::api::{BackendReference, Service, TrafficDistribution, TransportProtocol};
 use crate::backend::referrer::TrafficKind;
 use crate::level::Level;
 use crate::objects::kinds::ObjectKind;
@@ -20,6 +20,7 @@ pub(super) fn examine(view: &View<'_>, route: &RouteView<'_>, found: &mut Vec<Di
     for (index, rule) in route.rules.iter().enumerate() {
         without_backends(view, route, (index, rule), found);
         without_endpoints(view, route, (index, rule), found);
+        without_hints(view, route, (index, rule), found);
         of_filters(view, route, (index, rule), found);
     }
 }
@@ -102,13 +103,49 @@ fn without_endpoints(
     }
 }
 
-/// Why a Service has no endpoint; `None` for other kinds of backends, and for references that do not resolve,
-/// which conditions report.
-fn why_unavailable(
+/// Services that prefer endpoints by where they are, and say nothing of that in their slices. While only some endpoints
+/// lack hints, as during a rollout, others will follow.
+fn without_hints(
     view: &View<'_>,
     route: &RouteView<'_>,
+    (index, rule): (usize, &RuleView<'_>),
+    found: &mut Vec<Diagnosis>,
+) {
+    for (at, (backend, _)) in rule.backends.iter().enumerate() {
+        let Some((name, service)) = service_of(view, route, *backend) else {
+            continue;
+        };
+        let preferred = match service.spec.traffic_distribution {
+            Some(TrafficDistribution::PreferSameNode) => "node",
+            Some(TrafficDistribution::PreferClose | TrafficDistribution::PreferSameZone) => "zone",
+            Some(TrafficDistribution::Other) | None => continue,
+        };
+        let slices = view.slices(&name);
+        let endpoints = || slices.iter().flat_map(|slice| &slice.endpoints);
+        if endpoints().next().is_none() || endpoints().any(|it| it.hints.is_some()) {
+            continue;
+        }
+        let advice = if view.is_machine() {
+            "add `zone` and `hints` to its EndpointSlices"
+        } else {
+            "have the nodes labels topology.kubernetes.io/zone?"
+        };
+        let text = format!(
+            "Service {name} prefers endpoints of the same {preferred} (trafficDistribution), and none of its endpoints \
+             has a hint, so requests go to all of them: {advice}"
+        );
+        let field = format!("spec.rules[{index}].backendRefs[{at}]");
+        let field = (field, Reason::NoTopologyHints);
+        found.push(finding(&route.object, Level::Warning, field, text));
+    }
+}
+
+/// The Service that a backend is, if it is one that the route may use.
+fn service_of<'a>(
+    view: &View<'a>,
+    route: &RouteView<'_>,
     backend: BackendReference<'_>,
-) -> Option<(Reason, String)> {
+) -> Option<(ObjectName, &'a Service)> {
     if ObjectKind::find(backend.group, backend.kind) != Some(ObjectKind::Service) {
         return None;
     }
@@ -118,6 +155,17 @@ fn why_unavailable(
         return None;
     }
     let service = view.store.services.get(&name)?;
+    Some((name, service))
+}
+
+/// Why a Service has no endpoint; `None` for other kinds of backends, and for references that do not resolve,
+/// which conditions report.
+fn why_unavailable(
+    view: &View<'_>,
+    route: &RouteView<'_>,
+    backend: BackendReference<'_>,
+) -> Option<(Reason, String)> {
+    let (name, service) = service_of(view, route, backend)?;
     if service.spec.kind.as_deref() == Some("ExternalName") {
         return None;
     }

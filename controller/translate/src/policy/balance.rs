@@ -3,10 +3,10 @@
 
 use xds::model::{
     Balance, BoundedLoad, GatewayDuration, HashBalance, HashKey, HashTableSize, InvalidSlowStart,
-    SlowStart,
+    Locality, LocalityMode, SlowStart, Spill,
 };
 
-use super::api::{BalanceSpec, HashKeySpec, HashSpec, SlowStartSpec};
+use super::api::{self, BalanceSpec, HashKeySpec, HashSpec, LocalitySpec, SlowStartSpec};
 use super::rate_limit::{self, KeyProblem};
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
@@ -24,12 +24,17 @@ pub(crate) fn lower(spec: &BalanceSpec) -> (Balance, Vec<Problem>) {
     if *spec == BalanceSpec::default() {
         problems.push(problem(
             "",
-            "says nothing: add hash or slowStart".to_owned(),
+            "says nothing: add hash, slowStart or locality".to_owned(),
         ));
     }
     let mut of = |field: &str, (at, why): (String, String)| {
-        problems.push(problem(&format!(".{field}.{at}"), why));
+        let at = if at.is_empty() { at } else { format!(".{at}") };
+        problems.push(problem(&format!(".{field}{at}"), why));
     };
+    if spec.hash.is_some() && spec.locality.is_some() {
+        let why = "does not go with hash, which sends a key to the same endpoint from everywhere: keep one of them";
+        of("locality", (String::new(), why.to_owned()));
+    }
     let hash = spec.hash.as_ref().map(hash).transpose();
     let slow_start = spec.slow_start.as_ref().map(slow_start).transpose();
     let balance = Balance {
@@ -37,8 +42,27 @@ pub(crate) fn lower(spec: &BalanceSpec) -> (Balance, Vec<Problem>) {
         slow_start: slow_start
             .map_err(|why| of("slowStart", why))
             .unwrap_or_default(),
+        locality: { spec.locality }
+            .filter(|_| spec.hash.is_none())
+            .map(locality),
     };
     (balance, problems)
+}
+
+fn locality(spec: LocalitySpec) -> Locality {
+    Locality {
+        mode: match spec.mode {
+            api::LocalityMode::Off => LocalityMode::Off,
+            api::LocalityMode::Hints => LocalityMode::Hints,
+            api::LocalityMode::PreferZone => LocalityMode::PreferZone,
+            api::LocalityMode::PreferNode => LocalityMode::PreferNode,
+        },
+        spill: if spec.strict {
+            Spill::Never
+        } else {
+            Spill::Proportional
+        },
+    }
 }
 
 /// The slow start, or what is wrong with which of its fields.

@@ -176,6 +176,7 @@ macro_rules! fields {
             field!("healthCheck", Destination, health_check),
             field!("balance.hash", Destination, balance.hash),
             field!("balance.slowStart", Destination, balance.slow_start),
+            field!("balance.locality", Destination, balance.locality),
             $(field!(concat!("limits.", $name), $scope, limits.$field, |own, other| {
                 let effective = |given| {
                     let default = <limits::$kind as LimitKind>::default($default);

@@ -72,9 +72,15 @@ pub fn level_of(kind: &str, reason: &str) -> Level {
             "InsecureFrontendValidationMode" | "PolicyAncestorLimitReached" | "SupportedVersion",
             _,
         )
-        | (_, "HealthChecksStretched" | "LiteralWildcard" | "NotInUse" | "RouteRulesOverlap") => {
-            Level::Warning
-        }
+        | (
+            _,
+            "HealthChecksStretched"
+            | "LiteralWildcard"
+            | "NoTopologyHints"
+            | "NotInUse"
+            | "RouteRulesOverlap"
+            | "ZoneUnknown",
+        ) => Level::Warning,
         _ => Level::Error,
     }
 }

@@ -74,6 +74,8 @@ pub enum Reason {
     /// Not in Gateway API: a Service has no endpoint that is ready.
     NoReadyEndpoints,
     NoResources,
+    /// Not in Gateway API: endpoints are to be preferred by where they are, and nothing says where.
+    NoTopologyHints,
     NoValidCACertificate,
     NotAllowed,
     NotAllowedByListeners,
@@ -113,6 +115,8 @@ pub enum Reason {
     UnsupportedProtocol,
     UnsupportedValue,
     UnsupportedVersion,
+    /// Not in Gateway API: endpoints are to be preferred by zone, and proxies do not know theirs.
+    ZoneUnknown,
 }
 
 impl fmt::Display for Reason {

@@ -31,8 +31,9 @@ use crate::args::TestArgs;
 use crate::home::Home;
 use crate::process::print_line;
 use control_plane::{
-    access, bad_input, crowds, error_pages, external_auth, features, hostile, idp, inference,
-    kinds, life, live_traffic, long, permissions, precedence, sessions, tenancy, x_backends,
+    access, bad_input, crowds, endpoints, error_pages, external_auth, features, hostile, idp,
+    inference, kinds, life, live_traffic, long, permissions, precedence, sessions, tenancy,
+    x_backends,
 };
 use runner::{Runner, TestCluster};
 use scope::{Images, Scope};
@@ -124,6 +125,8 @@ const TESTS: &[Test] = tests! {
     Controller features::routes_attach_to_default_gateways,
     Controller features::addresses_have_the_requested_routability,
     Controller features::client_certificates_are_verified_with_trust_bundles,
+    Controller endpoints::a_ready_pod_whose_health_check_fails_gets_no_requests,
+    Controller endpoints::requests_stay_in_the_zone_until_it_is_drained,
     Controller access::networks_see_the_address_that_a_load_balancer_passes,
     Controller access::networks_see_the_address_that_haproxy_passes,
     Controller access::limits_of_clients_outlive_changes_of_their_policy,

@@ -90,6 +90,8 @@ pub(super) struct Applier {
     session_keys: SessionKeyFiles,
     compiler: Compiler,
     options: CompileOptions,
+    /// Whether the zone of the options is of the command line.
+    zone_is_given: bool,
     published: Published,
     publisher: Publisher,
     binds: Binds,
@@ -109,6 +111,7 @@ impl Applier {
         binder: Binder,
         resolver: Resolver,
     ) -> Self {
+        in_force.set_place(options.place.clone());
         let (keys, wake) = Fetcher::new();
         let mut applier = Self {
             names: Names::default(),
@@ -119,6 +122,7 @@ impl Applier {
             health_checks: HealthChecks::default(),
             session_keys: SessionKeyFiles::new(session_keys),
             compiler: Compiler::with_waker(wake),
+            zone_is_given: options.place.zone.is_some(),
             options,
             publisher: Publisher::new(Published::clone(&published)),
             published,
@@ -187,6 +191,20 @@ impl Applier {
                     self.activate(now, None, locate).await;
                 }
             }
+        }
+    }
+
+    /// Takes the zone of this proxy from the controller, if that knows one, unless the command line has named it.
+    pub(super) async fn learn_zone(&mut self, zone: Option<Arc<str>>, locate: Locate<'_>) {
+        let is_news = zone.is_some() && zone != self.options.place.zone;
+        if self.zone_is_given || !is_news {
+            return;
+        }
+        self.options.place.zone = zone;
+        self.in_force.set_place(self.options.place.clone());
+        if self.in_force.applied().since.is_some() {
+            // Compiled again as a whole.
+            self.activate(Instant::now(), None, locate).await;
         }
     }
 

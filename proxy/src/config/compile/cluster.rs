@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use xds::model::{
-    self, Certificate, HashBalance, Health, Hosts, Member, Model, RetryConstraint, RetryRate,
-    Workload,
+    self, Certificate, HashBalance, Health, Hosts, LocalityMode, Member, Model, RetryConstraint,
+    RetryRate, Workload,
 };
 
 use super::hash::{self, HashSettings};
@@ -17,14 +17,15 @@ use super::health_check::CheckCompiler;
 use super::ids::{EndpointKey, Ids};
 use super::index::Index;
 use super::last::Last;
+use super::locality::{LocalityCompiler, Locations};
 use super::policy::{Layer, Policies};
 use super::source::{Source, socket};
 use super::targets::{ClientCredential, ClusterUsers, TargetCluster, Targets};
 use super::tls::{SettingsId, TlsCompiler};
 use crate::config::dns::Resolved;
 use crate::config::{
-    Address, Cluster, Endpoint, EndpointIdentity, EndpointRef, EndpointSet, Picker, Protection,
-    Protocol, RetryLimit,
+    Address, Cluster, Endpoint, EndpointIdentity, EndpointRef, EndpointSet, Location, Picker,
+    Place, Protection, Protocol, RetryLimit,
 };
 use crate::limits::{EJECTION, Limits, RETRY_BUDGET, per_shard};
 use crate::names::Interned;
@@ -38,6 +39,8 @@ pub(super) struct ClusterCompiler<'c> {
     pub(super) users: &'c ClusterUsers,
     pub(super) resolved: &'c Resolved,
     pub(super) shards: NonZeroU32,
+    /// Where this proxy runs.
+    pub(super) place: &'c Place,
     /// The ejection of the cluster that was compiled last.
     pub(super) last: &'c mut Last<model::Ejection>,
     pub(super) ids: &'c mut Ids,
@@ -71,7 +74,7 @@ fn remove_reference(cluster: &Cluster, settings: Option<SettingsId>, ids: &mut I
     ids.clusters.remove_reference(&cluster.name);
 }
 
-impl ClusterCompiler<'_> {
+impl<'c> ClusterCompiler<'c> {
     /// The cluster at a place of the service or backend of this key, where `before` was before this change.
     pub(super) fn compile(
         &mut self,
@@ -91,7 +94,7 @@ impl ClusterCompiler<'_> {
         let layers = GatewayLayers(std::iter::once(own).chain(gateways).collect());
         let limits = layers.limits();
         let ejection = layers.field(|spec| spec.ejection).unwrap_or(EJECTION);
-        let (id, mut set, mut endpoints) =
+        let (id, mut set, mut endpoints, locations) =
             self.endpoints(&name, settings, ejection, self.address_states(source));
         let slow_start = own.field(|spec| spec.balance.slow_start);
         let hash = self.hash(source);
@@ -102,6 +105,7 @@ impl ClusterCompiler<'_> {
             }
             _ => set,
         };
+        let hash_decides = hash.as_ref().is_some_and(|hash| !hash.is_affinity());
         let hashed = hash.map(|hash| Box::new(hash::hashed(&hash, &set, &endpoints, before)));
         let mut health_check = None;
         if let Some(check) = self.health_check(source, place, own) {
@@ -115,6 +119,7 @@ impl ClusterCompiler<'_> {
             set = checked;
             health_check = Some(Box::new(compiled));
         }
+        set = self.local(set, (own, hash_decides), &locations, before);
         let picker = source.pool().and_then(|pool| pool.picker.as_ref());
         let (picker, picker_settings) = picker.map(|picker| self.picker(&name, picker)).unzip();
         let cluster = Cluster {
@@ -153,6 +158,30 @@ impl ClusterCompiler<'_> {
         (is_used && source.can_be_probed(check)).then_some(check)
     }
 
+    /// The endpoints of a cluster, of which some may be preferred by where they are, unless a hash decides.
+    fn local(
+        &self,
+        set: EndpointSet,
+        (own, hash_decides): (&Layer, bool),
+        locations: &Locations<'_>,
+        before: Option<&Cluster>,
+    ) -> EndpointSet {
+        let locality = own.field(|spec| spec.balance.locality);
+        let locality = locality.unwrap_or_default();
+        let compiler = LocalityCompiler {
+            place: self.place,
+            mode: if hash_decides {
+                LocalityMode::Off
+            } else {
+                locality.mode
+            },
+            spill: locality.spill,
+            locations,
+            before: before.and_then(|it| it.set.locality()),
+        };
+        compiler.compile(set)
+    }
+
     /// By what its requests are spread.
     fn hash(&self, source: Source<'_>) -> Option<HashBalance> {
         let settings = HashSettings {
@@ -188,7 +217,7 @@ impl ClusterCompiler<'_> {
             None => (None, Protection::Plain),
         };
         let address_states = members(&picker.members);
-        let (id, set, endpoints) = self.endpoints(&name, settings, EJECTION, address_states);
+        let (id, set, endpoints, _) = self.endpoints(&name, settings, EJECTION, address_states);
         let limits = Limits::default();
         let cluster = Cluster {
             id,
@@ -214,19 +243,21 @@ impl ClusterCompiler<'_> {
         (picker, settings)
     }
 
-    /// The id of the cluster of this name, and its endpoints.
-    fn endpoints(
+    /// The id of the cluster of this name, and its endpoints, with where they are.
+    fn endpoints<'m>(
         &mut self,
         name: &Arc<str>,
         settings: Option<SettingsId>,
         ejection: model::Ejection,
-        address_states: BTreeMap<Address, AddressState>,
-    ) -> (Interned, EndpointSet, Box<[Endpoint]>) {
+        address_states: BTreeMap<Address, AddressState<'m>>,
+    ) -> (Interned, EndpointSet, Box<[Endpoint]>, Locations<'m>) {
         let id = self.ids.clusters.acquire(name);
         let mut endpoints = Vec::with_capacity(address_states.len());
         let mut members = Vec::with_capacity(address_states.len());
+        let mut locations = Locations::default();
         for (address, state) in address_states {
-            let endpoint = self.endpoint((id, settings, address), name, &state);
+            let mut endpoint = self.endpoint((id, settings, address), name, &state);
+            endpoint.zone = locations.add(endpoint.id, state.location);
             let member = EndpointRef {
                 id: endpoint.id,
                 weight: state.weight,
@@ -240,6 +271,7 @@ impl ClusterCompiler<'_> {
             id,
             EndpointSet::new(id, ejection, &members),
             endpoints.into(),
+            locations,
         )
     }
 
@@ -272,7 +304,7 @@ impl ClusterCompiler<'_> {
     }
 
     /// The addresses of a cluster, each once.
-    fn address_states(&self, source: Source<'_>) -> BTreeMap<Address, AddressState> {
+    fn address_states(&self, source: Source<'c>) -> BTreeMap<Address, AddressState<'c>> {
         let (service, port) = match source {
             Source::Port(service, port) => (service, port),
             Source::Backend(backend) => return hosts(&backend.hosts, self.resolved),
@@ -291,7 +323,7 @@ impl ClusterCompiler<'_> {
     }
 
     /// An address of the cluster of this name.
-    fn endpoint(&mut self, key: EndpointKey, cluster: &str, state: &AddressState) -> Endpoint {
+    fn endpoint(&mut self, key: EndpointKey, cluster: &str, state: &AddressState<'_>) -> Endpoint {
         let text: Arc<str> = key.2.to_string().into();
         Endpoint {
             id: self.ids.endpoints.acquire(&key),
@@ -300,6 +332,7 @@ impl ClusterCompiler<'_> {
             name: text,
             weight: state.weight,
             health: state.health,
+            zone: None,
             probe: None,
         }
     }
@@ -341,46 +374,54 @@ impl<'a> GatewayLayers<'a> {
     }
 }
 
-/// Weight and health of an address in its cluster.
-struct AddressState {
+/// Weight and health of an address in its cluster, and where it is.
+struct AddressState<'m> {
     weight: NonZeroU32,
     health: Health,
+    location: Location<'m>,
 }
 
 /// A workload can be listed twice while it moves from one list to another: its better state counts.
 fn address_states<'a>(
     members: impl Iterator<Item = (&'a Workload, NonZeroU16)>,
-) -> BTreeMap<Address, AddressState> {
+) -> BTreeMap<Address, AddressState<'a>> {
     let mut address_states = BTreeMap::new();
     for (workload, port) in members {
         let address = Address::Tcp(SocketAddr::new(workload.address, port.get()));
-        record_state(&mut address_states, address, workload.health);
+        let location = Location {
+            node: workload.node.as_deref(),
+            zone: workload.zone.as_deref(),
+            hints: workload.hints.as_deref(),
+        };
+        record_state(&mut address_states, address, (workload.health, location));
     }
     address_states
 }
 
 /// Endpoints of pods. One that is listed twice gets the better of its two states.
-fn members(members: &[Member]) -> BTreeMap<Address, AddressState> {
+fn members(members: &[Member]) -> BTreeMap<Address, AddressState<'static>> {
     let mut address_states = BTreeMap::new();
     for member in members {
         let address = Address::Tcp(SocketAddr::new(member.address, member.port.get()));
-        record_state(&mut address_states, address, member.health);
+        let state = (member.health, Location::default());
+        record_state(&mut address_states, address, state);
     }
     address_states
 }
 
 /// Records the state of an address, unless a better one is known.
-fn record_state(
-    address_states: &mut BTreeMap<Address, AddressState>,
+fn record_state<'m>(
+    address_states: &mut BTreeMap<Address, AddressState<'m>>,
     address: Address,
-    health: Health,
+    (health, location): (Health, Location<'m>),
 ) {
     let state = address_states.entry(address).or_insert(AddressState {
         weight: NonZeroU32::MIN,
         health,
+        location,
     });
     if preference(health) < preference(state.health) {
-        state.health = health;
+        (state.health, state.location) = (health, location);
     }
 }
 
@@ -395,14 +436,22 @@ fn preference(health: Health) -> u8 {
 
 /// Hosts that resolve to the same address add their weights. Names that do not resolve have no
 /// endpoints.
-fn hosts(hosts: &Hosts, resolved: &Resolved) -> BTreeMap<Address, AddressState> {
+fn hosts<'m>(hosts: &'m Hosts, resolved: &Resolved) -> BTreeMap<Address, AddressState<'m>> {
     let mut address_states = BTreeMap::new();
-    let mut add = |address, weight| {
-        let state: &mut AddressState = match address_states.entry(address) {
+    let mut add = |address, weight, zone| {
+        let state: &mut AddressState<'_> = match address_states.entry(address) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let health = Health::Ready;
-                entry.insert(AddressState { weight, health });
+                let location = Location {
+                    zone,
+                    ..Location::default()
+                };
+                entry.insert(AddressState {
+                    weight,
+                    health,
+                    location,
+                });
                 return;
             }
         };
@@ -413,16 +462,16 @@ fn hosts(hosts: &Hosts, resolved: &Resolved) -> BTreeMap<Address, AddressState> 
         Hosts::Static(hosts) => {
             for host in hosts {
                 if let Some(socket) = socket(host, resolved) {
-                    add(Address::Tcp(socket), host.weight);
+                    add(Address::Tcp(socket), host.weight, host.zone.as_deref());
                 }
             }
         }
         Hosts::Dns { name, port, .. } => {
             for ip in resolved.addresses(name) {
-                add(tcp(*ip, *port), NonZeroU32::MIN);
+                add(tcp(*ip, *port), NonZeroU32::MIN, None);
             }
         }
-        Hosts::Unix { path } => add(Address::Unix(path.clone()), NonZeroU32::MIN),
+        Hosts::Unix { path } => add(Address::Unix(path.clone()), NonZeroU32::MIN, None),
         Hosts::Pool(pool) => return members(&pool.members),
     }
     address_states

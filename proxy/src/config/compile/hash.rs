@@ -96,6 +96,7 @@ pub(super) fn hashed(
         keys: HashKeys::compile(hash),
         table,
         loads,
+        stays_near: hash.is_affinity(),
     }
 }
 

@@ -51,6 +51,8 @@ impl<'a> CheckCompiler<'a> {
         let checked_before = before.map(|it| &*it.endpoints);
         let checked = CheckedEndpoints::new(states.collect(), self.check, checked_before);
         let checked = Arc::new(checked);
+        let mut set = set;
+        set.warm_up_after_checks(|id| by_id.get(&id).copied().map(Arc::clone));
         let set = if checked.is_empty() {
             set
         } else {

@@ -21,6 +21,7 @@ mod jwt;
 mod l4;
 mod last;
 mod listener;
+mod locality;
 mod networks;
 mod options;
 mod place;
@@ -334,6 +335,7 @@ impl Compiler {
                 users: &self.users,
                 resolved,
                 shards: options.shards,
+                place: &options.place,
                 last: &mut self.ejection,
                 ids: &mut self.ids,
                 tls: &mut self.tls,

@@ -4,6 +4,8 @@ use std::num::NonZeroU32;
 
 use xds::model::{self, LogFormat};
 
+use crate::config::Place;
+
 /// Options that apply to every configuration of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileOptions {
@@ -11,6 +13,8 @@ pub struct CompileOptions {
     pub shards: NonZeroU32,
     /// The access log without a policy.
     pub access_log: model::AccessLog,
+    /// Where this proxy runs.
+    pub place: Place,
 }
 
 impl CompileOptions {
@@ -25,6 +29,7 @@ impl CompileOptions {
                 sample_per_million: 1_000_000,
                 filter: model::AccessLogFilter::default(),
             },
+            place: Place::default(),
         }
     }
 }

@@ -239,6 +239,7 @@ fn backends_are_static_named_or_sockets() {
         address,
         port: std::num::NonZeroU16::new(8080).expect("not zero"),
         weight: NonZeroU32::new(weight).expect("not zero"),
+        zone: None,
     };
     let ip = |text: &str| HostAddress::Ip(text.parse().expect("an address"));
     let hosts = Hosts::Static(vec![

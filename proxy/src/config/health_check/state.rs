@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use xds::model::{HealthCheck, InitialHealth};
@@ -42,6 +42,8 @@ pub struct ProbeState {
     standing: AtomicU8,
     /// Why the last probe failed; `None` after a success.
     failure: ArcSwapOption<String>,
+    /// When its probes began to succeed after they had put it out of service.
+    recovered: ArcSwapOption<Instant>,
 }
 
 impl ProbeState {
@@ -51,6 +53,7 @@ impl ProbeState {
         Self {
             standing: AtomicU8::new(Standing::before_verdict(initial) as u8),
             failure: ArcSwapOption::empty(),
+            recovered: ArcSwapOption::empty(),
         }
     }
 
@@ -71,7 +74,17 @@ impl ProbeState {
         self.failure.load_full()
     }
 
+    /// When its probes began to succeed after they had put it out of service, if ever.
+    #[must_use]
+    pub fn recovered(&self) -> Option<Instant> {
+        self.recovered.load().as_deref().copied()
+    }
+
     pub(in crate::config) fn set_standing(&self, standing: Standing) {
+        let is_back = standing == Standing::Healthy && self.standing() == Standing::Unhealthy;
+        if is_back {
+            self.recovered.store(Some(Arc::new(Instant::now())));
+        }
         self.standing.store(standing as u8, Ordering::Relaxed);
     }
 

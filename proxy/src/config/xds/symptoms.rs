@@ -6,10 +6,12 @@ use std::time::Instant;
 
 use xds::delta::{Fact, Symptom};
 use xds::discovery::DeltaDiscoveryRequest;
-use xds::model::{JwksLocation, JwtKeys, Kind, Model, PolicyKey, PolicyTarget, ResourceKey};
+use xds::model::{
+    JwksLocation, JwtKeys, Kind, LocalityMode, Model, PolicyKey, PolicyTarget, ResourceKey,
+};
 
 use crate::config::in_force::MissingKeys;
-use crate::config::{CheckLimit, LimitedCheck};
+use crate::config::{CheckLimit, LimitedCheck, Place};
 use crate::limits::{JWKS_FAILURES_TOLD, SYMPTOMS_INTERVAL};
 
 /// What the controller of the current stream was told.
@@ -114,6 +116,29 @@ pub(super) fn seen_of_checks(model: &Model, limited: &[LimitedCheck]) -> Vec<Sym
     }
     seen.sort_by(|one, other| (&one.key.key, one.fact).cmp(&(&other.key.key, other.fact)));
     seen
+}
+
+/// The symptoms of the policies that prefer endpoints by zone, if this proxy does not know its own.
+pub(super) fn seen_of_zones(model: &Model, place: &Place, since: Instant) -> Vec<Symptom> {
+    if place.zone.is_some() {
+        return Vec::new();
+    }
+    let by_zone = model.policies.values().filter(|policy| {
+        let locality = policy.spec.balance.locality;
+        locality.is_some_and(|it| it.mode == LocalityMode::PreferZone)
+    });
+    let seen = by_zone.map(|policy| Symptom {
+        key: ResourceKey {
+            kind: Kind::Policy,
+            key: policy.key.to_shared(),
+        },
+        fact: Fact::ZoneUnknown,
+        since,
+        text: "the node of the proxy needs the label topology.kubernetes.io/zone, and the controller the permission to \
+               get nodes; a proxy that connects again learns of it"
+            .to_owned(),
+    });
+    seen.collect()
 }
 
 fn symptom(policy: &PolicyKey, provider: &str, keys: &MissingKeys) -> Symptom {

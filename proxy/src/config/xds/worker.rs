@@ -45,6 +45,8 @@ pub(super) struct Worker {
     in_force: InForce,
     state: ControllerState,
     symptoms: ToldSymptoms,
+    /// When this process began to follow a controller.
+    begun: Instant,
 }
 
 impl Worker {
@@ -85,6 +87,7 @@ impl Worker {
             in_force,
             state,
             symptoms: ToldSymptoms::default(),
+            begun: Instant::now(),
         }
     }
 
@@ -180,8 +183,12 @@ impl Worker {
                 for request in self.client.connect(stream.report()) {
                     stream.send(request);
                 }
+                let zone = stream.zone().map(Into::into);
                 self.link = Link::Connected(stream);
                 self.symptoms.forget();
+                let in_force = self.in_force.clone();
+                let locate = |bind: &_| locate(bind, &in_force);
+                self.applier.learn_zone(zone, &locate).await;
                 self.state.change(|state| {
                     state.connected = true;
                     state.changed = Some(Instant::now());
@@ -349,11 +356,13 @@ impl Worker {
             return;
         }
         let (missing, limited) = (self.in_force.missing_keys(), self.in_force.limited_checks());
+        let place = self.in_force.place();
         let mut seen = Vec::new();
-        if !missing.is_empty() || !limited.is_empty() {
+        if !missing.is_empty() || !limited.is_empty() || place.zone.is_none() {
             let model = self.in_force.applied().model;
             seen = symptoms::seen(&model, &missing);
             seen.extend(symptoms::seen_of_checks(&model, &limited));
+            seen.extend(symptoms::seen_of_zones(&model, &place, self.begun));
         }
         if let Some(request) = self.symptoms.tell(seen, Instant::now()) {
             self.link.send(request);

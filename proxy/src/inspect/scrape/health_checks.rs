@@ -1,4 +1,4 @@
-//! Health checks of endpoints.
+//! Health checks of endpoints, and requests to those of other zones.
 
 use admin::metrics::{Exposition, Labels};
 
@@ -32,6 +32,17 @@ impl Scrape<'_> {
         for (labels, check) in &checked {
             let interval = check.counts.stretched().unwrap_or(check.check.interval);
             family.fraction(labels, interval.as_secs_f64());
+        }
+    }
+
+    pub(super) fn zones(&self, out: &mut Exposition) {
+        let help = "Requests, connections and sessions of datagrams to endpoints in other zones.";
+        let mut family = out.counter("cross_zone_requests", help);
+        for (_, cluster) in self.snapshot.clusters.entries() {
+            if let Some(locality) = cluster.set.locality() {
+                let labels = Labels::none().with("backend", &cluster.name);
+                family.number(&labels, locality.crossed());
+            }
         }
     }
 }

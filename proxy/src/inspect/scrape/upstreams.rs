@@ -30,6 +30,7 @@ impl Scrape<'_> {
         }
         self.endpoints(&named, out);
         self.health_checks(out);
+        self.zones(out);
     }
 
     fn endpoints(&self, named: &[Labels], out: &mut Exposition) {

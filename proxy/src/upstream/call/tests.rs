@@ -201,6 +201,7 @@ pub(in crate::upstream) fn cluster(addresses: &[SocketAddr], protection: Protect
         name: address.to_string().into(),
         weight: NonZeroU32::MIN,
         health: Health::Ready,
+        zone: None,
         probe: None,
     };
     let endpoints: Vec<Endpoint> = addresses.iter().enumerate().map(endpoint).collect();

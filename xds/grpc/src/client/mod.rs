@@ -22,7 +22,7 @@ use xds::delta::{Report, Symptom};
 use xds::discovery::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 
 pub use self::error::{ConnectError, InvalidAddress, StreamError};
-use crate::{METHOD, Prost};
+use crate::{METHOD, Prost, ZONE_HEADER};
 
 /// The address of a controller and how to authenticate to it.
 #[derive(Debug, Clone)]
@@ -166,7 +166,11 @@ async fn begin(
     let features = response.metadata().get(Report::HEADER);
     let features = features.and_then(|value| value.to_str().ok());
     let features = features.unwrap_or_default();
+    let zone = response.metadata().get(ZONE_HEADER);
+    let zone = zone.and_then(|value| value.to_str().ok());
+    let zone = zone.filter(|zone| !zone.is_empty()).map(str::to_owned);
     Ok(Stream {
+        zone,
         report: Report::stated(features),
         takes_symptoms: Symptom::are_taken(features),
         requests,
@@ -177,6 +181,7 @@ async fn begin(
 /// A stream of a controller. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Stream {
+    zone: Option<String>,
     report: Report,
     takes_symptoms: bool,
     /// At most one request is queued for each response received, and one for each time that symptoms change.
@@ -195,6 +200,12 @@ impl Stream {
     #[must_use]
     pub fn takes_symptoms(&self) -> bool {
         self.takes_symptoms
+    }
+
+    /// The zone of the proxy, if the controller knows it.
+    #[must_use]
+    pub fn zone(&self) -> Option<&str> {
+        self.zone.as_deref()
     }
 
     /// Waits for the next response; `None` once the controller has ended the stream. Cancel-safe.

@@ -25,6 +25,8 @@ pub struct ProxyIdentity {
     pub gateway: ObjectName,
     /// The pod that the token is bound to, where it is bound to one.
     pub pod: Option<Arc<str>>,
+    /// The zone of the node on which it runs, if known.
+    pub zone: Option<Arc<str>>,
 }
 
 /// Why a stream is rejected. The text reaches the proxy's log, so it tells the operator what to do.

@@ -13,7 +13,7 @@ use super::authorize::ProxyIdentity;
 use super::connection::{Call, Connection};
 use super::response::{self, Responses};
 use super::stream::Stream;
-use crate::{METHOD, ProstDecoder};
+use crate::{METHOD, ProstDecoder, ZONE_HEADER};
 
 impl Connection {
     /// Responds to a call. A rejected call ends the connection, so that each retry costs a new one.
@@ -52,6 +52,8 @@ impl Connection {
         let requests = Streaming::new_request(decoder, request.into_body(), None, Some(max));
         let (sender, body) = response::channel();
         let stream = Stream::new(Arc::clone(self), call, requests, sender);
+        let zone = identity.zone.as_deref();
+        let zone = zone.and_then(|zone| HeaderValue::try_from(zone).ok());
         tokio::spawn(stream.run(identity));
         let mut response = http::Response::new(body);
         let grpc = HeaderValue::from_static("application/grpc");
@@ -59,6 +61,9 @@ impl Connection {
         let features = format!("{}, {}", Report::DIGESTS, Symptom::FEATURE);
         if let Ok(features) = HeaderValue::try_from(features) {
             response.headers_mut().insert(Report::HEADER, features);
+        }
+        if let Some(zone) = zone {
+            response.headers_mut().insert(ZONE_HEADER, zone);
         }
         Ok(response)
     }

@@ -261,6 +261,8 @@ fn invalid_services_and_workloads_are_rejected() {
         address: vec![10, 0, 0, 9],
         node: Some(String::new()),
         zone: None,
+        hint_zones: Vec::new(),
+        hint_nodes: Vec::new(),
         health: proto::Health::Ready.into(),
         serves: vec![proto::Serves::default()],
     };
@@ -283,6 +285,7 @@ fn invalid_backends_are_rejected() {
         address: Some(proto::host::Address::Name("*.example.com".to_owned())),
         port: 80,
         weight: 0,
+        zone: None,
     };
     let dns = proto::DnsHosts {
         name: "10.0.0.1".to_owned(),

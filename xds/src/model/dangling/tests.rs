@@ -63,6 +63,7 @@ fn shop(service: &ServiceKey) -> [Resource; 2] {
         address: Ipv4Addr::new(10, 0, 0, 1).into(),
         node: None,
         zone: None,
+        hints: None,
         health: Health::Ready,
         serves: vec![Serves {
             service: service.clone(),

@@ -63,11 +63,12 @@ fn table(selected: Option<&str>, endpoints: &[EndpointScore]) -> Vec<Line> {
             ("ejected", it.ejected),
             ("fails its health check", it.probed_out),
         ];
-        let notes: Vec<_> = notes
-            .iter()
-            .filter(|note| note.1)
-            .map(|note| note.0)
-            .collect();
+        let notes = notes.iter().filter(|note| note.1);
+        let notes = notes.map(|note| note.0.to_owned());
+        let zone = it.zone.as_ref().map(|zone| format!("in {zone}"));
+        let preferred = it.preferred.filter(|it| *it);
+        let preferred = preferred.map(|_| "preferred".to_owned());
+        let notes: Vec<String> = zone.into_iter().chain(preferred).chain(notes).collect();
         let cells = [
             mark.to_owned(),
             it.endpoint.clone(),

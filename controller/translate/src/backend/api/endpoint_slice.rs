@@ -43,6 +43,29 @@ pub struct Endpoint {
     pub node_name: Option<String>,
     #[serde(default)]
     pub zone: Option<String>,
+    /// Whose requests it should get. Boxed: few have any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hints: Option<Box<EndpointHints>>,
+}
+
+/// Whose requests an endpoint should get.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointHints {
+    /// Those of proxies in these zones.
+    #[serde(default, deserialize_with = "crate::objects::api::null_as_default")]
+    pub for_zones: Vec<HintTarget>,
+    /// Those of proxies on these nodes.
+    #[serde(default, deserialize_with = "crate::objects::api::null_as_default")]
+    pub for_nodes: Vec<HintTarget>,
+}
+
+/// A zone or node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct HintTarget {
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
 }
 
 /// The state of an endpoint.

@@ -9,7 +9,8 @@ mod service;
 mod x_backend;
 
 pub use endpoint_slice::{
-    AddressType, Endpoint, EndpointConditions, EndpointPort, EndpointSlice, SERVICE_NAME_LABEL,
+    AddressType, Endpoint, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice,
+    HintTarget, SERVICE_NAME_LABEL,
 };
 pub use own::{
     Backend, BackendDns, BackendHost, BackendProtocol, BackendSpec, BackendUnix,
@@ -22,7 +23,9 @@ pub use pool::{
 };
 pub use reference::{BackendObjectReference, BackendRef};
 pub(crate) use reference::{BackendReference, one, references, service};
-pub use service::{Service, ServicePort, ServiceSpec, SessionAffinity, TransportProtocol};
+pub use service::{
+    Service, ServicePort, ServiceSpec, SessionAffinity, TrafficDistribution, TransportProtocol,
+};
 pub use x_backend::{
     ExternalHostname, XBackend, XBackendPort, XBackendProtocol, XBackendSpec, XBackendTls,
     XBackendTlsMode, XBackendType,

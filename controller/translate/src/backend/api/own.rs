@@ -51,6 +51,9 @@ pub struct BackendHost {
     /// Share relative to the other hosts.
     #[serde(default = "one")]
     pub weight: NonZeroU32,
+    /// Where it is, compared with the zone of a proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
 }
 
 fn one() -> NonZeroU32 {

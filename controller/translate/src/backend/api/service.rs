@@ -37,6 +37,21 @@ pub struct ServiceSpec {
     /// Whether a client stays at an endpoint.
     #[serde(default, deserialize_with = "crate::objects::api::null_as_default")]
     pub session_affinity: SessionAffinity,
+    /// Where its requests should go; it is followed by the hints of its slices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic_distribution: Option<TrafficDistribution>,
+}
+
+/// Where the requests of a Service should go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+pub enum TrafficDistribution {
+    /// The former name of `PreferSameZone`.
+    PreferClose,
+    PreferSameZone,
+    PreferSameNode,
+    /// A value of a later release of Kubernetes.
+    #[serde(other)]
+    Other,
 }
 
 /// Whether a client stays at an endpoint of a Service.

@@ -28,7 +28,6 @@ impl Admissible for Service {
         "spec.publishNotReadyAddresses",
         "spec.selector",
         "spec.sessionAffinityConfig",
-        "spec.trafficDistribution",
     ];
 
     /// With a digit at its beginning too, which Kubernetes allows since 1.36.
@@ -64,7 +63,6 @@ impl Admissible for Service {
 impl Admissible for EndpointSlice {
     const UNREAD: &'static [&'static str] = &[
         "endpoints.deprecatedTopology",
-        "endpoints.hints",
         "endpoints.hostname",
         "endpoints.targetRef",
     ];

@@ -14,6 +14,34 @@ pub struct BalanceSpec {
     /// How endpoints that have just become ready get their share.
     #[serde(default)]
     pub slow_start: Option<SlowStartSpec>,
+    /// Which endpoints are preferred by where they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locality: Option<LocalitySpec>,
+}
+
+/// Which endpoints are preferred by where they are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct LocalitySpec {
+    /// What decides.
+    #[serde(default)]
+    pub mode: LocalityMode,
+    /// Whether the others get nothing, whatever happens.
+    #[serde(default)]
+    pub strict: bool,
+}
+
+/// What decides which endpoints are preferred.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub enum LocalityMode {
+    /// Nothing.
+    Off,
+    /// The hints of EndpointSlices.
+    #[default]
+    Hints,
+    /// The zone of the proxy.
+    PreferZone,
+    /// The node of the proxy, then its zone.
+    PreferNode,
 }
 
 /// How endpoints that have just become ready get their share.

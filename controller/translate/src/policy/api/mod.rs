@@ -25,7 +25,7 @@ pub use backend_traffic::{
     RequestRate, RetryConstraint, RetryConstraintBudget, XBackendTrafficPolicy,
     XBackendTrafficPolicySpec,
 };
-pub use balance::{BalanceSpec, HashKeySpec, HashSpec, SlowStartSpec};
+pub use balance::{BalanceSpec, HashKeySpec, HashSpec, LocalityMode, LocalitySpec, SlowStartSpec};
 pub use entries::{PolicyEntries, PolicyEntry};
 pub use health_check::{HealthCheckSpec, HealthCheckType, InitialHealthSpec};
 pub use jwt::{

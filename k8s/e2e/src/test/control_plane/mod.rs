@@ -13,6 +13,7 @@ pub(super) mod access;
 pub(super) mod bad_input;
 pub(super) mod crowds;
 mod edge_gateway;
+pub(super) mod endpoints;
 pub(super) mod error_pages;
 pub(super) mod external_auth;
 pub(super) mod features;

@@ -137,6 +137,7 @@ const RESOURCES: [fn(u8) -> Resource; 22] = [
                 address,
                 port: 80.try_into().expect("not zero"),
                 weight: 1.try_into().expect("not zero"),
+                zone: None,
             }]),
         );
         backend.tls = (variant == 1).then_some(BackendTls::Invalid);

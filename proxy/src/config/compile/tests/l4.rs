@@ -160,6 +160,7 @@ fn a_cluster_has_the_proxy_protocol_version_of_its_backend() {
         address: HostAddress::Ip(IpAddr::from([10, 0, 0, 9])),
         port: std::num::NonZeroU16::MIN,
         weight: std::num::NonZeroU32::MIN,
+        zone: None,
     };
     for (name, version) in [
         ("silent", None),

@@ -146,6 +146,7 @@ pub(super) fn workload(
         address: address.parse().expect("an address"),
         node: None,
         zone: None,
+        hints: None,
         health,
         serves: vec![Serves {
             service: ServiceKey::new(&host(service)),

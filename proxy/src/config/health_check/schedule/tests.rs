@@ -42,6 +42,7 @@ fn cluster(
             name: address.to_string().into(),
             weight: NonZeroU32::MIN,
             health: Health::Ready,
+            zone: None,
             probe: Some(known.unwrap_or_else(|| {
                 Box::new(EndpointProbe {
                     state: Arc::new(ProbeState::new(check.initial)),

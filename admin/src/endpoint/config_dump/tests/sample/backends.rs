@@ -3,7 +3,8 @@
 use xds::model::{
     Backend, BackendKey, BackendProtocol, BackendTls, Health, Host, HostAddress, Hosts, Member,
     ObjectName, Picker, PickerFailureMode, Pool, ProxyProtocolVersion, Resource, Roots, Serves,
-    Service, ServicePort, SessionAffinity, TlsClient, Transport, Workload, WorkloadKey,
+    Service, ServicePort, SessionAffinity, TlsClient, TopologyHints, Transport, Workload,
+    WorkloadKey,
 };
 
 use super::{all, backend_key, count, host, ip, port, seconds, service_key, verified};
@@ -93,6 +94,7 @@ fn fixed() -> Hosts {
         address,
         port: port(8_443),
         weight: count(4),
+        zone: Some("zone-b".to_owned()),
     });
     Hosts::Static(hosts.into())
 }
@@ -142,6 +144,10 @@ pub(super) fn workloads() -> Vec<Resource> {
         address: ip(address),
         node: Some("node-1".to_owned()),
         zone: Some("zone-a".to_owned()),
+        hints: Some(Box::new(TopologyHints {
+            zones: vec!["zone-a".to_owned(), "zone-b".to_owned()],
+            nodes: vec!["node-1".to_owned()],
+        })),
         health,
         serves: vec![Serves {
             service: service_key(),
@@ -155,6 +161,7 @@ pub(super) fn workloads() -> Vec<Resource> {
         address: ip("fd00::9"),
         node: None,
         zone: None,
+        hints: None,
         health: Health::NotReady,
         serves: Vec::new(),
     };

@@ -8,12 +8,13 @@ use xds::model::{
     AuthorizationPolicy, AuthorizationRule, Balance, Body, BoundedLoad, ClaimHeader, Content,
     Ejection, ErrorPage, ErrorSource, EscapedSlash, HashBalance, HashKey, HashTableSize,
     HealthCheck, HealthPath, HealthProbe, Hostname, InitialHealth, JwksLocation, JwtExpiry,
-    JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource, KeyDigest, Limits, LogFormat,
-    NetworkList, NetworkPolicy, ObjectName, PageContent, PathOptions, PathRewrite, PathRewriteRule,
-    Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, ProbePath, ProxyProtocolIn,
-    ProxyProtocolMode, Rate, RateLimitHeaders, RateLimitKey, RateLimitPolicy, RateLimitRule,
-    RateLimitStatus, RatePeriod, Resource, RespondPolicy, RetryBudget, RetryConstraint, RetryRate,
-    SessionKey, SessionKeys, SlowStart, StatusRange, Substitution, Timeout, Trust,
+    JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource, KeyDigest, Limits, Locality,
+    LocalityMode, LogFormat, NetworkList, NetworkPolicy, ObjectName, PageContent, PathOptions,
+    PathRewrite, PathRewriteRule, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence,
+    ProbePath, ProxyProtocolIn, ProxyProtocolMode, Rate, RateLimitHeaders, RateLimitKey,
+    RateLimitPolicy, RateLimitRule, RateLimitStatus, RatePeriod, Resource, RespondPolicy,
+    RetryBudget, RetryConstraint, RetryRate, SessionKey, SessionKeys, SlowStart, Spill,
+    StatusRange, Substitution, Timeout, Trust,
 };
 
 use super::{
@@ -96,6 +97,10 @@ fn every_field() -> PolicySpec {
         balance: Balance {
             hash: Some(every_key()),
             slow_start: Some(SlowStart::new(seconds(90), 5, 150).expect("in range")),
+            locality: Some(Locality {
+                mode: LocalityMode::PreferNode,
+                spill: Spill::Never,
+            }),
         },
         jwt: Some(JwtPolicy {
             mode: JwtMode::Optional,

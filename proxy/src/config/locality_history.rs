@@ -1,0 +1,239 @@
+//! What the tiers of a service had in the last minutes, and what they should have by that.
+
+use std::time::Instant;
+
+use super::preference::Preference;
+use crate::limits::{LOCALITY_MEMORY, LOCALITY_SAMPLES};
+
+/// What the tiers of a service had in the last minutes.
+#[derive(Debug, Default)]
+pub(super) struct Histories {
+    /// Why they were tiers. While none is preferred, there is nothing new to remember.
+    preference: Option<Preference>,
+    of_tiers: Box<[History]>,
+}
+
+impl Histories {
+    /// That of the tiers with these weights, the nearest first, after what was known `before`.
+    pub(super) fn new(
+        before: Option<&Self>,
+        (preference, weights): (Preference, &[u64]),
+        now: Instant,
+    ) -> Self {
+        if preference == Preference::Nothing {
+            let of_tiers = before.into_iter().flat_map(|it| &it.of_tiers);
+            return Self {
+                preference: before.and_then(|it| it.preference),
+                of_tiers: of_tiers.map(|it| it.ended(now)).collect(),
+            };
+        }
+        let before = before.filter(|it| it.preference == Some(preference));
+        let tiers = weights.iter().enumerate().map(|(tier, weight)| {
+            let behind = weights.iter().skip(tier + 1).sum();
+            let before = before.and_then(|it| it.of_tiers.get(tier));
+            History::of(before, (*weight, behind), now)
+        });
+        Self {
+            preference: Some(preference),
+            of_tiers: tiers.collect(),
+        }
+    }
+
+    /// Whether any of it still counts.
+    pub(super) fn are_recent(&self, now: Instant) -> bool {
+        let mut samples = self.of_tiers.iter().flat_map(|it| &it.samples);
+        samples.any(|it| it.is_recent(now))
+    }
+
+    /// The weight that a tier should have.
+    pub(super) fn expected(&self, tier: usize, now: Instant) -> u64 {
+        self.of_tiers.get(tier).map_or(1, |it| it.expected(now))
+    }
+}
+
+/// What a tier had in the last minutes, compared with those behind it.
+#[derive(Debug, Clone)]
+struct History {
+    /// The oldest first.
+    samples: Vec<Sample>,
+    /// What the tier should have, each until a time; the last one from then on.
+    expected: Box<[(Option<Instant>, u64)]>,
+}
+
+/// What a tier had for a time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Sample {
+    /// Until when; `None` for what it has now.
+    until: Option<Instant>,
+    /// Its weight divided by that of those behind it.
+    ratio: f64,
+    /// Its weight.
+    weight: u64,
+}
+
+impl Sample {
+    fn is_recent(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| now < until + LOCALITY_MEMORY)
+    }
+}
+
+impl History {
+    fn of(before: Option<&Self>, (weight, behind): (u64, u64), now: Instant) -> Self {
+        let sample = Sample {
+            until: None,
+            ratio: ratio(weight, behind),
+            weight,
+        };
+        let mut samples = before.map(|it| it.samples.clone()).unwrap_or_default();
+        samples.retain(|it| it.is_recent(now));
+        if samples.last() != Some(&sample) {
+            end_last(&mut samples, now);
+            samples.push(sample);
+        }
+        if samples.len() > LOCALITY_SAMPLES {
+            // The two oldest become one, which is remembered for as long as the younger one.
+            let oldest = samples.remove(0);
+            if let Some(next) = samples.first_mut() {
+                next.ratio = next.ratio.max(oldest.ratio);
+                next.weight = next.weight.max(oldest.weight);
+            }
+        }
+        let remembered = (0..samples.len()).filter_map(|from| samples.get(from..));
+        let expected = remembered.filter_map(|samples| {
+            let until = samples.first()?.until.map(|until| until + LOCALITY_MEMORY);
+            Some((until, expected(samples, behind)))
+        });
+        let expected = expected.collect();
+        Self { samples, expected }
+    }
+
+    /// The same, of which nothing goes on.
+    fn ended(&self, now: Instant) -> Self {
+        let mut ended = self.clone();
+        end_last(&mut ended.samples, now);
+        ended
+    }
+
+    fn expected(&self, now: Instant) -> u64 {
+        let mut expected = self.expected.iter();
+        let current = expected.find(|(until, _)| until.is_none_or(|until| now < until));
+        current.map_or(1, |(_, expected)| *expected)
+    }
+}
+
+fn end_last(samples: &mut [Sample], now: Instant) {
+    if let Some(last) = samples.last_mut() {
+        last.until.get_or_insert(now);
+    }
+}
+
+/// Without any behind it, nothing but its own peak says what a tier should have.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a ratio of weights need not be exact"
+)]
+fn ratio(weight: u64, behind: u64) -> f64 {
+    if behind == 0 {
+        f64::INFINITY
+    } else {
+        weight as f64 / behind as f64
+    }
+}
+
+/// The weight that a tier should have: to those behind it now as it was at its best, but no less than it has, and no
+/// more than it had.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a weight that no endpoint has need not be exact, and the result is between two weights"
+)]
+fn expected(samples: &[Sample], behind: u64) -> u64 {
+    let current = samples.last().map_or(0, |it| it.weight);
+    let peak = samples.iter().map(|it| it.weight).max().unwrap_or(current);
+    if behind == 0 {
+        return current;
+    }
+    let ratio = samples.iter().map(|it| it.ratio).fold(0.0, f64::max);
+    let wanted = (behind as f64 * ratio).min(peak as f64);
+    (wanted.round() as u64).clamp(current, peak)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::super::preference::Preference::{Nothing, Zone};
+    use super::Histories;
+    use crate::limits::{LOCALITY_MEMORY, LOCALITY_SAMPLES};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// What the first tier should have after these weights of it and of those behind, one a second.
+    fn expected(weights: &[(u64, u64)]) -> u64 {
+        let begun = Instant::now();
+        let mut histories = Histories::default();
+        let mut now = begun;
+        for (own, behind) in weights {
+            now += SECOND;
+            histories = Histories::new(Some(&histories), (Zone, &[*own, *behind]), now);
+        }
+        histories.expected(0, now)
+    }
+
+    #[test]
+    fn a_tier_should_have_what_it_had_compared_with_those_behind_it() {
+        assert_eq!(expected(&[(4, 8)]), 4, "a new proxy knows nothing else");
+        assert_eq!(expected(&[(4, 8), (2, 8)]), 4, "it is drained");
+        assert_eq!(
+            expected(&[(4, 8), (1, 8), (1, 16)]),
+            4,
+            "no more than it had"
+        );
+        assert_eq!(expected(&[(10, 10), (5, 5)]), 5, "all are scaled in");
+        assert_eq!(expected(&[(10, 10), (1, 5)]), 5, "this one more");
+        assert_eq!(expected(&[(1, 8), (30, 8)]), 30, "it grows");
+        assert_eq!(expected(&[(3, 0), (1, 0)]), 1, "there are no others");
+        assert_eq!(expected(&[(3, 0), (1, 2)]), 3, "there were no others");
+        assert_eq!(expected(&[(4, 8), (0, 8), (1, 8)]), 4, "it comes back");
+    }
+
+    #[test]
+    fn what_it_had_is_forgotten_after_ten_minutes() {
+        let begun = Instant::now();
+        let full = Histories::new(None, (Zone, &[4, 8]), begun);
+        let half_at = begun + 60 * SECOND;
+        let half = Histories::new(Some(&full), (Zone, &[2, 8]), half_at);
+        let until = half_at + LOCALITY_MEMORY;
+        assert_eq!(half.expected(0, until - SECOND), 4);
+        assert_eq!(half.expected(0, until), 2, "without any change");
+        assert!(half.are_recent(until + 60 * SECOND), "it is so now");
+    }
+
+    /// The last endpoint of a zone goes, and with it every hint; the first that comes back is not crushed.
+    #[test]
+    fn what_it_had_is_remembered_while_nothing_is_preferred() {
+        let begun = Instant::now();
+        let full = Histories::new(None, (Zone, &[4, 8]), begun);
+        let none = Histories::new(Some(&full), (Nothing, &[8]), begun + SECOND);
+        let back = Histories::new(Some(&none), (Zone, &[1, 8]), begun + 2 * SECOND);
+        assert_eq!(back.expected(0, begun + 2 * SECOND), 4);
+        assert!(none.are_recent(begun + LOCALITY_MEMORY));
+        assert!(!none.are_recent(begun + SECOND + LOCALITY_MEMORY));
+        let late = begun + SECOND + LOCALITY_MEMORY;
+        let late_back = Histories::new(Some(&none), (Zone, &[1, 8]), late);
+        assert_eq!(late_back.expected(0, late), 1);
+    }
+
+    #[test]
+    fn a_service_that_changes_all_the_time_is_remembered_in_little_room() {
+        let mut histories = Histories::default();
+        let mut now = Instant::now();
+        for round in 0..1_000 {
+            now += SECOND / 100;
+            histories = Histories::new(Some(&histories), (Zone, &[1 + round % 7, 7]), now);
+        }
+        assert!(histories.of_tiers[0].samples.len() <= LOCALITY_SAMPLES);
+        assert_eq!(histories.expected(0, now), 7);
+    }
+}
