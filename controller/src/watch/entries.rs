@@ -8,9 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard};
 
-use translate::api::{ErrorPageSpec, NetworksSpec, RespondSpec, TrafficPolicy};
+use translate::api::{ErrorPageSpec, NetworksSpec, ReferenceGrant, RespondSpec, TrafficPolicy};
 use translate::{Object, ObjectKind};
 use xds::model::ObjectName;
+
+use super::granted::GrantedSecrets;
 
 /// What the policies of this process refer to. Parsing has no other context: see [`Raw`].
 pub(super) static ENTRIES: LazyLock<Entries> = LazyLock::new(Entries::default);
@@ -64,50 +66,58 @@ pub(super) struct Entries(RwLock<References>);
 
 #[derive(Debug, Default)]
 struct References {
-    by_policy: HashMap<ObjectName, PolicyReferences>,
-    /// What is needed of each object, with the number of policies that refer to it.
+    by_policy: HashMap<ObjectName, PolicyEntries>,
+    /// What is needed of each object, with the number of policies that refer to it and may.
     by_holder: HashMap<Holder, BTreeMap<Needed, usize>>,
+    grants: GrantedSecrets,
+}
+
+/// The references of a policy, and those of them that are permitted.
+#[derive(Debug, Default)]
+struct PolicyEntries {
+    all: PolicyReferences,
+    permitted: PolicyReferences,
+}
+
+/// What a change of references asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Rereads {
+    /// Objects of which an entry is needed that was not before, with the policy that needs it.
+    pub(super) needed: BTreeMap<Holder, ObjectName>,
+    /// Secrets of which an entry is kept that no policy needs any more.
+    pub(super) kept: BTreeSet<Holder>,
 }
 
 impl Entries {
-    /// Replaces the references of a policy. Returns the objects of which an entry is needed that was not
-    /// before.
-    pub(super) fn set(
-        &self,
-        policy: &ObjectName,
-        references: PolicyReferences,
-    ) -> BTreeSet<Holder> {
+    /// Replaces the references of a policy.
+    pub(super) fn set(&self, policy: &ObjectName, references: PolicyReferences) -> Rereads {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let mut needed = BTreeSet::new();
-        for (holder, what) in &references {
-            let count = all.by_holder.entry(holder.clone()).or_default();
-            let count = count.entry(what.clone()).or_default();
-            if *count == 0 {
-                needed.insert(holder.clone());
-            }
-            *count += 1;
-        }
-        let before = if references.is_empty() {
-            all.by_policy.remove(policy)
-        } else {
-            all.by_policy.insert(policy.clone(), references)
-        };
-        for (holder, what) in before.into_iter().flatten() {
-            let Some(entries) = all.by_holder.get_mut(&holder) else {
-                continue;
-            };
-            if let Some(count) = entries.get_mut(&what) {
-                *count -= 1;
-            }
-            entries.retain(|_, count| *count > 0);
-            if entries.is_empty() {
-                all.by_holder.remove(&holder);
-            }
-        }
-        needed
+        let mut rereads = Rereads::default();
+        all.replace(policy, references, &mut rereads);
+        all.without_needed(rereads)
     }
 
-    /// Whether a policy refers to an entry of an object.
+    /// Replaces a ReferenceGrant: policies whose references it permits need what they refer to.
+    pub(super) fn set_grant(&self, name: &ObjectName, grant: Option<&ReferenceGrant>) -> Rereads {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut rereads = Rereads::default();
+        if !all.grants.replace(name, grant) {
+            return rereads;
+        }
+        let concerned = all.by_policy.iter().filter(|(policy, entries)| {
+            policy.namespace != name.namespace && { entries.all.iter() }
+                .any(|((_, holder), _)| holder.namespace == name.namespace)
+        });
+        let concerned: Vec<_> = concerned
+            .map(|(policy, entries)| (policy.clone(), entries.all.clone()))
+            .collect();
+        for (policy, references) in concerned {
+            all.replace(&policy, references, &mut rereads);
+        }
+        all.without_needed(rereads)
+    }
+
+    /// Whether a policy refers to an entry of an object, and may.
     pub(super) fn has(&self, object: &Holder, key: &str) -> bool {
         let all = self.read();
         all.by_holder.get(object).is_some_and(|needed| {
@@ -116,7 +126,7 @@ impl Entries {
         })
     }
 
-    /// Whether a policy refers to an object.
+    /// Whether a policy refers to an object, and may.
     pub(super) fn has_object(&self, object: &Holder) -> bool {
         self.read().by_holder.contains_key(object)
     }
@@ -129,6 +139,68 @@ impl Entries {
 
     fn read(&self) -> RwLockReadGuard<'_, References> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl References {
+    fn replace(
+        &mut self,
+        policy: &ObjectName,
+        references: PolicyReferences,
+        rereads: &mut Rereads,
+    ) {
+        let permitted = references.iter().filter(|((kind, name), _)| {
+            *kind == EntryKind::ConfigMap || self.grants.permit(&policy.namespace, name)
+        });
+        let permitted: PolicyReferences = permitted.cloned().collect();
+        for (holder, what) in &permitted {
+            let count = self.by_holder.entry(holder.clone()).or_default();
+            let count = count.entry(what.clone()).or_default();
+            if *count == 0 {
+                rereads.needed.insert(holder.clone(), policy.clone());
+            }
+            *count += 1;
+        }
+        let entries = PolicyEntries {
+            all: references,
+            permitted,
+        };
+        let before = if entries.all.is_empty() {
+            self.by_policy.remove(policy)
+        } else {
+            self.by_policy.insert(policy.clone(), entries)
+        };
+        for (holder, what) in before.into_iter().flat_map(|it| it.permitted) {
+            self.release(holder, &what, rereads);
+        }
+    }
+
+    fn release(&mut self, holder: Holder, what: &Needed, rereads: &mut Rereads) {
+        let Some(entries) = self.by_holder.get_mut(&holder) else {
+            return;
+        };
+        if let Some(count) = entries.get_mut(what) {
+            *count -= 1;
+        }
+        entries.retain(|_, count| *count > 0);
+        if !entries.is_empty() {
+            return;
+        }
+        self.by_holder.remove(&holder);
+        if holder.0 == EntryKind::Secret {
+            rereads.kept.insert(holder);
+        }
+    }
+
+    /// What one policy has released, another one may have needed meanwhile.
+    fn without_needed(&self, mut rereads: Rereads) -> Rereads {
+        rereads
+            .kept
+            .retain(|holder| !self.by_holder.contains_key(holder));
+        rereads
+            .needed
+            .retain(|holder, _| self.by_holder.contains_key(holder));
+        rereads
     }
 }
 
@@ -194,21 +266,80 @@ mod tests {
     #[test]
     fn entries_are_needed_as_long_as_a_policy_refers_to_them() {
         let entries = Entries::default();
-        let policy = |name| ObjectName::new("a", name);
         let name = |name| (EntryKind::ConfigMap, ObjectName::new("a", name));
         let one = |map, key: &str| BTreeSet::from([(name(map), Needed::Entry(key.to_owned()))]);
-        assert_eq!(entries.set(&policy("p"), one("m", "k")), [name("m")].into());
-        assert_eq!(entries.set(&policy("p"), one("m", "k")), BTreeSet::new());
-        assert_eq!(entries.set(&policy("q"), one("m", "k")), BTreeSet::new());
-        assert_eq!(
-            entries.set(&policy("q"), one("m", "other")),
-            [name("m")].into()
-        );
+        let needs = |by: &str, references| {
+            let rereads = entries.set(&ObjectName::new("a", by), references);
+            assert!(rereads.kept.is_empty(), "lists are no secrets");
+            rereads.needed.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(needs("p", one("m", "k")), [name("m")]);
+        assert_eq!(needs("p", one("m", "k")), []);
+        assert_eq!(needs("q", one("m", "k")), []);
+        assert_eq!(needs("q", one("m", "other")), [name("m")]);
         assert!(entries.has(&name("m"), "k") && entries.has(&name("m"), "other"));
-        entries.set(&policy("p"), BTreeSet::new());
+        needs("p", BTreeSet::new());
         assert!(!entries.has(&name("m"), "k") && entries.has_object(&name("m")));
-        entries.set(&policy("q"), BTreeSet::new());
+        needs("q", BTreeSet::new());
         assert!(!entries.has_object(&name("m")));
+    }
+
+    fn grant(from: &str, name: Option<&str>) -> ReferenceGrant {
+        let value = serde_json::json!({
+            "metadata": {"name": "g", "namespace": "keys"},
+            "spec": {
+                "from": [{"group": "gateway-system.io", "kind": "TrafficPolicy", "namespace": from}],
+                "to": [{"group": "", "kind": "Secret", "name": name}],
+            },
+        });
+        serde_json::from_value(value).expect("a grant")
+    }
+
+    #[test]
+    fn nothing_of_a_secret_is_kept_without_a_grant() {
+        let entries = Entries::default();
+        let secret = (EntryKind::Secret, ObjectName::new("keys", "all"));
+        let policy = ObjectName::new("shop", "p");
+        let refers = || BTreeSet::from([(secret.clone(), Needed::AllEntries)]);
+        let permission = ObjectName::new("keys", "g");
+        let is_kept = || entries.has(&secret, "acme") || entries.has_object(&secret);
+        let needed = Rereads {
+            needed: [(secret.clone(), policy.clone())].into(),
+            kept: BTreeSet::new(),
+        };
+        let kept = Rereads {
+            needed: BTreeMap::new(),
+            kept: [secret.clone()].into(),
+        };
+        assert_eq!(entries.set(&policy, refers()), Rereads::default());
+        assert!(!is_kept());
+        for other in [grant("else", None), grant("shop", Some("other"))] {
+            assert_eq!(
+                entries.set_grant(&permission, Some(&other)),
+                Rereads::default()
+            );
+            assert!(!is_kept(), "{other:?}");
+        }
+        for permits in [grant("shop", Some("all")), grant("shop", None)] {
+            assert_eq!(entries.set_grant(&permission, Some(&permits)), needed);
+            assert!(is_kept());
+            assert_eq!(
+                entries.set_grant(&permission, Some(&permits)),
+                Rereads::default()
+            );
+            assert_eq!(entries.set_grant(&permission, None), kept);
+            assert!(!is_kept());
+        }
+        // The grant may come first, and the policy go first.
+        entries.set(&policy, BTreeSet::new());
+        assert_eq!(
+            entries.set_grant(&permission, Some(&grant("shop", None))),
+            Rereads::default()
+        );
+        assert_eq!(entries.set(&policy, refers()), needed);
+        assert_eq!(entries.set(&policy, refers()), Rereads::default());
+        assert_eq!(entries.set(&policy, BTreeSet::new()), kept);
+        assert!(!is_kept());
     }
 
     #[test]

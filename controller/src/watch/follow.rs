@@ -113,7 +113,7 @@ impl Follower {
             }
             Service::Served(resource) => {
                 if self.entry_kind().is_some() {
-                    self.readiness.policies_settled().await;
+                    self.readiness.references_settled().await;
                 }
                 if is_scoped(self.kind) {
                     let scope = self.scopes.wait_for(Option::is_some).await;
@@ -129,6 +129,7 @@ impl Follower {
 
     async fn send_absent(&mut self) -> Result<(), ReceiverClosed> {
         for name in std::mem::take(&mut self.progress.known).into_keys() {
+            self.forget(&name);
             self.send(ChangeKind::Delete(name)).await?;
         }
         self.progress.invalid.clear();
@@ -316,6 +317,7 @@ impl Follower {
             self.forget(&name);
         }
         self.record(&name, &content, uid);
+        self.take_grant(&name, &content);
         let Some(content) = self.hold(&name, content).await? else {
             return Ok(());
         };
@@ -364,8 +366,10 @@ impl Follower {
     /// Forgets an object. Returns whether it was known.
     fn forget(&mut self, name: &ObjectName) -> bool {
         if self.is_of_policies() {
-            ENTRIES.set(name, BTreeSet::new());
+            self.ask(ENTRIES.set(name, BTreeSet::new()));
             self.progress.held.remove(name);
+        } else if self.is_of_grants() {
+            self.ask(ENTRIES.set_grant(name, None));
         } else if let Some(kind) = self.entry_kind() {
             self.progress.reread.remove(name);
             self.reads.outdate(&(kind, name.clone()));

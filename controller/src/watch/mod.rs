@@ -13,6 +13,7 @@ mod discovery;
 mod entries;
 mod events;
 mod follow;
+mod granted;
 mod heard;
 mod kinds;
 mod list;

@@ -29,6 +29,8 @@ pub(super) struct Raw {
     /// What its entries are, and the names of those that were dropped.
     entries: Option<EntryKind>,
     dropped: Vec<String>,
+    /// Whether entries were kept because a policy refers to them.
+    has_kept: bool,
 }
 
 /// The metadata that is read of objects of all kinds; empty where it is absent.
@@ -65,6 +67,13 @@ impl Raw {
         let mut dropped = self.dropped.iter();
         let of = self.entries.map(|kind| (kind, self.name()));
         of.is_some_and(|of| ENTRIES.has_object(&of) && dropped.any(|key| ENTRIES.has(&of, key)))
+    }
+
+    /// Whether it is a Secret of which entries were kept that no policy refers to by now.
+    pub(super) fn has_needless_entries(&self) -> bool {
+        self.has_kept
+            && self.entries == Some(EntryKind::Secret)
+            && !ENTRIES.has_object(&(EntryKind::Secret, self.name()))
     }
 
     /// The resource version, if it has any.
@@ -207,9 +216,9 @@ fn push_entries(raw: &mut Raw, entries: &RawValue) {
     object.push('{');
     let mut is_first = true;
     for (key, value) in entries {
-        let is_read = READ_ENTRIES.contains(&&*key) || { needed.as_ref() }
-            .is_some_and(|of| ENTRIES.has(of, &key));
-        if !is_read {
+        let is_needed = { needed.as_ref() }.is_some_and(|of| ENTRIES.has(of, &key));
+        raw.has_kept |= is_needed;
+        if !is_needed && !READ_ENTRIES.contains(&&*key) {
             raw.dropped.push(key);
             continue;
         }
@@ -385,6 +394,37 @@ mod tests {
         assert_eq!(raw.fields()["data"], json!({"b": "2", "ca.crt": "3"}));
         assert_eq!(raw.fields()["binaryData"], json!({"c": "NA=="}));
         assert!(!raw.lacks_entries());
+        ENTRIES.set(&policy, std::collections::BTreeSet::new());
+    }
+
+    #[test]
+    fn entries_of_a_secret_elsewhere_are_kept_by_a_grant_alone() {
+        let text =
+            r#"{"data": {"acme": "MQ=="}, "metadata": {"namespace": "raw-keys", "name": "all"}}"#;
+        let parsed = || PARSES.sync_scope(EntryKind::Secret, || read(text));
+        let secret = (EntryKind::Secret, ObjectName::new("raw-keys", "all"));
+        let policy = ObjectName::new("raw-shop", "p");
+        ENTRIES.set(&policy, [(secret, Needed::AllEntries)].into());
+        let raw = parsed();
+        assert_eq!(raw.fields()["data"], json!({}));
+        assert!(!raw.lacks_entries());
+        let grant = json!({
+            "metadata": {"namespace": "raw-keys", "name": "g"},
+            "spec": {
+                "from": [{"group": "gateway-system.io", "kind": "TrafficPolicy", "namespace": "raw-shop"}],
+                "to": [{"group": "", "kind": "Secret"}],
+            },
+        });
+        let grant = serde_json::from_value(grant).expect("a grant");
+        let name = ObjectName::new("raw-keys", "g");
+        ENTRIES.set_grant(&name, Some(&grant));
+        assert!(raw.lacks_entries(), "it was parsed before");
+        let raw = parsed();
+        assert_eq!(raw.fields()["data"], json!({"acme": "MQ=="}));
+        assert!(!raw.has_needless_entries());
+        ENTRIES.set_grant(&name, None);
+        assert!(raw.has_needless_entries(), "it was parsed before");
+        assert_eq!(parsed().fields()["data"], json!({}));
         ENTRIES.set(&policy, std::collections::BTreeSet::new());
     }
 

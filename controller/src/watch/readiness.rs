@@ -86,12 +86,19 @@ impl Readiness {
         !matches!(states.get(&kind), Some(State::Syncing(_)))
     }
 
-    /// Waits until TrafficPolicies are known.
-    pub(crate) async fn policies_settled(&self) {
+    /// Whether it is known which entries policies refer to and may: policies are, and ReferenceGrants.
+    pub(crate) fn are_references_settled(&self) -> bool {
+        [ObjectKind::TrafficPolicy, ObjectKind::ReferenceGrant]
+            .into_iter()
+            .all(|kind| self.is_settled(kind))
+    }
+
+    /// Waits for that.
+    pub(crate) async fn references_settled(&self) {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
-            if self.is_settled(ObjectKind::TrafficPolicy) {
+            if self.are_references_settled() {
                 return;
             }
             changed.await;

@@ -121,11 +121,15 @@ impl Requests {
         self.0.tried.notify_one();
     }
 
-    /// What is to be read of a kind, without those that no policy refers to any more.
+    /// What is to be read of a kind, without ConfigMaps that no policy refers to any more. Secrets are read once
+    /// more then, so that their entries are not kept.
     fn due(&self, kind: EntryKind, reading: &HashSet<Holder>) -> Vec<(Holder, u64)> {
         let mut all = self.wanted();
+        let is_secret = kind == EntryKind::Secret;
         // What the watch of the other kind reads is for it to keep.
-        all.retain(|name, _| name.0 != kind || reading.contains(name) || ENTRIES.has_object(name));
+        all.retain(|name, _| {
+            is_secret || name.0 != kind || reading.contains(name) || ENTRIES.has_object(name)
+        });
         let of_kind = || all.iter().filter(|(name, _)| name.0 == kind);
         let mut turns: HashMap<&Arc<str>, usize> = HashMap::new();
         for (_, wanted) in of_kind().filter(|(name, _)| reading.contains(*name)) {

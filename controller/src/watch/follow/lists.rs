@@ -4,16 +4,20 @@
 //! waiting. The watch of its kind reads it, so that it alone reports them, each version once and in order.
 
 use kube::core::ApiResource;
-use translate::ObjectKind;
+use translate::{Object, ObjectKind};
 use xds::model::ObjectName;
 
 use super::{ChangeKind, Content, Follower, Raw, ReceiverClosed};
-use crate::watch::entries::{ENTRIES, EntryKind, PolicyReferences, references};
+use crate::watch::entries::{ENTRIES, EntryKind, PolicyReferences, Rereads, references};
 use crate::watch::requests::Reread;
 
 impl Follower {
     pub(super) fn is_of_policies(&self) -> bool {
         self.kind == ObjectKind::TrafficPolicy
+    }
+
+    pub(super) fn is_of_grants(&self) -> bool {
+        self.kind == ObjectKind::ReferenceGrant
     }
 
     /// The kind of its objects, if they have entries that policies refer to.
@@ -40,18 +44,36 @@ impl Follower {
             return Ok(Some(content));
         };
         let references = references(object);
-        let needed = ENTRIES.set(name, references.clone());
-        // What has entries is listed once policies are.
-        if self.readiness.is_settled(self.kind) {
-            for holder in &needed {
-                self.reads.requests.ask(holder, &name.namespace);
-            }
-        }
+        self.ask(ENTRIES.set(name, references.clone()));
         if !self.awaits(&references) {
             return Ok(Some(content));
         }
         self.progress.held.insert(name.clone(), content);
         Ok(None)
+    }
+
+    /// Records what a ReferenceGrant permits. Policies that it lets refer to a Secret have no credentials of it until
+    /// that was read, as before.
+    pub(super) fn take_grant(&self, name: &ObjectName, content: &Content) {
+        if let Content::Valid { object, .. } = content
+            && let Object::ReferenceGrant(grant) = object
+        {
+            self.ask(ENTRIES.set_grant(name, Some(grant)));
+        }
+    }
+
+    /// Asks for objects that have to be read again: with entries that are needed, or without those that are kept.
+    pub(super) fn ask(&self, rereads: Rereads) {
+        // What has entries is listed once it is known which are needed.
+        if !self.readiness.are_references_settled() {
+            return;
+        }
+        for (holder, policy) in &rereads.needed {
+            self.reads.requests.ask(holder, &policy.namespace);
+        }
+        for holder in &rereads.kept {
+            self.reads.requests.ask(holder, &holder.1.namespace);
+        }
     }
 
     /// Sends the policies that wait for nothing any more.
@@ -101,8 +123,8 @@ impl Follower {
         self.progress.reread.remove(&name);
         let holder = (kind, name);
         self.reads.outdate(&holder);
-        if raw.lacks_entries() {
-            // It was parsed just before a policy needed them.
+        if raw.lacks_entries() || raw.has_needless_entries() {
+            // It was parsed just before a policy needed them, or did not any more.
             self.reads.requests.ask(&holder, &holder.1.namespace);
         }
         false

@@ -45,7 +45,10 @@ impl Watches {
             resource = Some(served);
             follower.kind = kind;
             follower.progress.scope = Some(Scope::Everything);
-            follower.readiness.set(kind, State::Synced);
+            // It is known which entries are needed.
+            for known in [kind, ObjectKind::TrafficPolicy, ObjectKind::ReferenceGrant] {
+                follower.readiness.set(known, State::Synced);
+            }
             follower.reads = Reads::new(&requests);
             follower.client = client.clone();
             follower
