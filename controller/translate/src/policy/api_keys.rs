@@ -1,5 +1,7 @@
 //! API keys. Proxies get their hashes.
 
+mod key;
+
 use std::collections::BTreeMap;
 
 use http::HeaderName;
@@ -8,6 +10,7 @@ use xds::model::{
     ApiKey, ApiKeyPolicy, ApiKeys, JwtForward, JwtPolicy, JwtSource, KeyDigest, ObjectName,
 };
 
+use self::key::digest;
 use super::api::ApiKeysSpec;
 use super::{jwt, secrets};
 use crate::backend::referrer::Referrer;
@@ -154,6 +157,8 @@ pub(crate) fn client_header(text: &str) -> Result<HeaderName, Problem> {
 struct Found {
     /// The entries with each key.
     entries: BTreeMap<KeyDigest, Vec<KeyEntry>>,
+    /// The first Secret with each client.
+    owners: BTreeMap<String, ObjectName>,
     is_incomplete: bool,
     refs: Vec<Problem>,
     /// How many problems the entries of each reference have, those that are not listed included.
@@ -182,7 +187,8 @@ impl Found {
         }
         let mut usable: usize = 0;
         for (client, content) in entries {
-            match digest(content, is_hashed) {
+            let owned = self.own(client, name);
+            match owned.and_then(|()| digest(content, is_hashed).map_err(str::to_owned)) {
                 Ok(digest) => {
                     usable += 1;
                     self.entries.entry(digest).or_default().push(KeyEntry {
@@ -206,6 +212,21 @@ impl Found {
                 "Secret {name} has {nothing}: add one with the name of the client, and its key as value"
             );
             self.lacks_keys(Problem::new(Reason::InvalidSecretRef, field, message));
+        }
+    }
+
+    /// Makes a Secret the owner of a client's name, unless a Secret of another namespace is: those who write one are
+    /// not those who write the other, and must not make keys for its clients.
+    fn own(&mut self, client: &str, secret: &ObjectName) -> Result<(), String> {
+        match self.owners.get(client) {
+            Some(owner) if owner.namespace != secret.namespace => Err(format!(
+                "is for a client of Secret {owner}, and names are not shared between namespaces: use another name"
+            )),
+            Some(_) => Ok(()),
+            None => {
+                self.owners.insert(client.to_owned(), secret.clone());
+                Ok(())
+            }
         }
     }
 
@@ -265,50 +286,6 @@ impl Found {
     }
 }
 
-/// The digest of a key that is the content of an entry, or whose SHA-256 that is. Errors never contain it.
-fn digest(content: &[u8], is_hashed: bool) -> Result<KeyDigest, String> {
-    // Editors and `echo` end texts with a line end.
-    let key = content.strip_suffix(b"\n").unwrap_or(content);
-    let key = key.strip_suffix(b"\r").unwrap_or(key);
-    if key.is_empty() {
-        return Err(EMPTY_KEY.to_owned());
-    }
-    if is_hashed {
-        let digest = hexadecimal(key).ok_or_else(|| {
-            "is not a SHA-256: write its 64 hexadecimal digits, as `printf %s KEY | sha256sum` prints them"
-                .to_owned()
-        })?;
-        // As `printf %s $KEY | sha256sum` prints it without the variable.
-        if digest == KeyDigest::of(b"") {
-            return Err(EMPTY_KEY.to_owned());
-        }
-        return Ok(digest);
-    }
-    let is_sendable = |byte: &u8| matches!(byte, b' '..=b'~') || *byte >= 0x80;
-    if key.starts_with(b" ") || key.ends_with(b" ") || !key.iter().all(is_sendable) {
-        return Err(
-            "has spaces around it or control characters, which no request can carry: write the key in one line"
-                .to_owned(),
-        );
-    }
-    Ok(KeyDigest::of(key))
-}
-
-/// 32 bytes in hexadecimal digits of either case.
-fn hexadecimal(text: &[u8]) -> Option<KeyDigest> {
-    let mut digest = [0; 32];
-    if text.len() != 2 * digest.len() {
-        return None;
-    }
-    for (byte, pair) in digest.iter_mut().zip(text.chunks(2)) {
-        let digits = str::from_utf8(pair).ok()?;
-        *byte = u8::from_str_radix(digits, 16)
-            .ok()
-            .filter(|_| !digits.starts_with('+'))?;
-    }
-    Some(KeyDigest(digest))
-}
-
 fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::Invalid, field, message)
 }
@@ -316,54 +293,12 @@ fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
 /// Problems with entries that are listed of each reference.
 const FAULTS_SHOWN: usize = 4;
 
-/// What an entry without a key is, or one whose hash is that of nothing.
-const EMPTY_KEY: &str = "is empty: put a key into it, such as `openssl rand -hex 32` prints";
-
 /// Most keys of a policy: 16 Ki, which take 1 MiB with names of thirty bytes.
 const MOST_KEYS: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn one_line_end_is_no_part_of_a_key() {
-        let expected = KeyDigest::of(b"key");
-        for content in ["key", "key\n", "key\r\n"] {
-            assert_eq!(
-                digest(content.as_bytes(), false),
-                Ok(expected),
-                "{content:?}"
-            );
-        }
-        for content in ["", "\n", "key\n\n", "a\nb", " key", "key ", "a\tb"] {
-            assert!(digest(content.as_bytes(), false).is_err(), "{content:?}");
-        }
-    }
-
-    #[test]
-    fn a_hashed_key_is_written_in_hexadecimal_digits() {
-        let key = "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683";
-        for content in [key.to_owned(), format!("{key}\n"), key.to_uppercase()] {
-            assert_eq!(digest(content.as_bytes(), true), Ok(KeyDigest::of(b"key")));
-        }
-        for content in [
-            &key[1..],
-            &key.replace('2', "g"),
-            &key.replacen("2c", "+c", 1),
-        ] {
-            assert!(digest(content.as_bytes(), true).is_err(), "{content}");
-        }
-    }
-
-    #[test]
-    fn the_hash_of_nothing_is_no_key() {
-        let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        for content in [nothing.to_owned(), format!("{}\n", nothing.to_uppercase())] {
-            let empty = Err(EMPTY_KEY.to_owned());
-            assert_eq!(digest(content.as_bytes(), true), empty, "{content:?}");
-        }
-    }
 
     fn secret(entries: &[(String, &str)]) -> Secret {
         let entries: BTreeMap<_, _> = entries.iter().cloned().collect();
@@ -392,7 +327,7 @@ mod tests {
             "{last}"
         );
         assert!(last.ends_with(secrets::UNKNOWN_UNTIL_THEN), "{last}");
-        let (keys, refs) = read(&[entry("a", ""), entry("b", "x")]);
+        let (keys, refs) = read(&[entry("a", ""), entry("b", "0123456789abcdef")]);
         assert_eq!(
             (keys.is_incomplete, keys.accepted.len(), refs.len()),
             (false, 1, 1)
@@ -402,7 +337,7 @@ mod tests {
     #[test]
     fn the_first_problems_of_each_reference_are_listed() {
         let mut entries: Vec<_> = (0..100).map(|it| (format!("empty-{it:03}"), "")).collect();
-        entries.extend(["a", "b", "c"].map(|name| (name.to_owned(), "x")));
+        entries.extend(["a", "b", "c"].map(|name| (name.to_owned(), "0123456789abcdef")));
         let (_, refs) = read(&entries);
         assert_eq!(refs.len(), FAULTS_SHOWN + 1, "{refs:?}");
         assert!(
@@ -413,6 +348,36 @@ mod tests {
             refs[FAULTS_SHOWN],
             "secretRefs[0]: and 97 more problems with its entries"
         );
+    }
+
+    #[test]
+    fn a_client_is_of_the_namespace_that_has_it_first() {
+        let secret = |namespace: &str, name: &str, key: &str| {
+            let metadata = serde_json::json!({"name": name, "namespace": namespace});
+            let secret = serde_json::json!({"metadata": metadata, "stringData": {"acme": key}});
+            serde_json::from_value::<Secret>(secret).expect("a Secret")
+        };
+        let mut found = Found::default();
+        for (index, (namespace, name)) in [("shop", "keys"), ("shop", "next"), ("else", "keys")]
+            .into_iter()
+            .enumerate()
+        {
+            let key = format!("0123456789abcdef-{index}");
+            found.read(
+                &secret(namespace, name, &key),
+                false,
+                &format!("secretRefs[{index}]"),
+            );
+        }
+        let (keys, refs) = found.into_keys();
+        assert_eq!(
+            keys.accepted.len(),
+            2,
+            "a key is replaced by one in a second Secret"
+        );
+        let expected = "secretRefs[2]: entry `acme` of Secret else/keys is for a client of Secret shop/keys, and names \
+                        are not shared between namespaces: use another name; until then it admits nobody";
+        assert_eq!(refs[0].to_string(), expected);
     }
 
     #[test]
