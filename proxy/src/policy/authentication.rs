@@ -73,6 +73,12 @@ impl Authentication {
         })
     }
 
+    /// Whether tokens are accepted, and the request has none.
+    #[must_use]
+    pub fn lacks_token(&self, token: Option<&Bearer<'_>>) -> bool {
+        self.jwt.is_some() && !token.is_some_and(Bearer::has_token)
+    }
+
     /// The names of the kinds that it has.
     pub fn kinds(&self) -> impl Iterator<Item = &'static str> + use<> {
         let kinds = [

@@ -31,10 +31,8 @@ impl<'a> Exchange<'a> {
             }
             return Ok(());
         }
-        // What costs least is first.
-        let key = self.authenticate_by_key(credentials, (matched, policy))?;
-        let token = self
-            .authenticate_by_token(credentials, (matched, policy))
+        let (token, key) = self
+            .check_credentials(credentials, (matched, policy))
             .await?;
         let principal = credentials.admit(token, key).inspect_err(|_| {
             if let Some(trace) = &self.record.trace {
@@ -47,6 +45,26 @@ impl<'a> Exchange<'a> {
             self.protect_claims_from_listener_servers();
         }
         Ok(())
+    }
+
+    /// The credentials that the request has, each of which is valid.
+    async fn check_credentials(
+        &self,
+        credentials: &'a Authentication,
+        by: (&Matched<'a>, &str),
+    ) -> Result<(Option<Bearer<'a>>, Option<KeyHolder<'a>>), Failure> {
+        if credentials.requires_all {
+            // Without a valid token, nobody learns whether a key is one: neither by the answer nor by its time.
+            let token = self.authenticate_by_token(credentials, by).await?;
+            if credentials.lacks_token(token.as_ref()) {
+                return Ok((token, None));
+            }
+            return Ok((token, self.authenticate_by_key(credentials, by)?));
+        }
+        // What costs least is first.
+        let key = self.authenticate_by_key(credentials, by)?;
+        let token = self.authenticate_by_token(credentials, by).await?;
+        Ok((token, key))
     }
 
     /// The client whose key the request has, if it has any.
