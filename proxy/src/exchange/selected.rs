@@ -30,7 +30,12 @@ pub(crate) struct Destination<'a> {
 impl<'a> Matched<'a> {
     /// The target, for filters to change.
     pub(crate) fn path(&self) -> RequestPath<'a> {
-        RequestPath::new(self.target.text.as_bytes(), self.prefix_len)
+        self.path_in(self.target.text.as_bytes())
+    }
+
+    /// A target with the same path, for filters to change.
+    pub(crate) fn path_in<'t>(&self, target: &'t [u8]) -> RequestPath<'t> {
+        RequestPath::new(target, self.prefix_len)
     }
 }
 

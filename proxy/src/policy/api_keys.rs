@@ -129,6 +129,11 @@ impl ApiKeys {
         self.client_header.as_ref()
     }
 
+    /// Where keys are read from.
+    pub(super) fn locations(&self) -> &[TokenLocation] {
+        &self.locations
+    }
+
     /// Whether a request's target may hold a key, which no log may show.
     pub(super) fn reads_target(&self) -> bool {
         self.locations.iter().any(TokenLocation::is_in_target)

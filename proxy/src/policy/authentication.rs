@@ -126,6 +126,22 @@ impl Authentication {
                 .is_some_and(|keys| keys.reads_target())
     }
 
+    /// A target without what may be a credential, for the `Location` of a redirect: its host may be another one.
+    /// Beside an overriding answer, redirects come before authentication.
+    #[must_use]
+    pub fn without_credentials<'t>(&self, target: &'t [u8]) -> Cow<'t, [u8]> {
+        if !self.reads_target() {
+            return Cow::Borrowed(target);
+        }
+        let mut rest = target.to_vec();
+        let of_tokens = self.jwt.iter().flat_map(|jwt| jwt.locations());
+        let of_keys = self.api_keys.iter().flat_map(|keys| keys.locations());
+        for location in of_tokens.chain(of_keys) {
+            location.edit_target(&mut rest);
+        }
+        Cow::Owned(rest)
+    }
+
     /// Whether backends get headers that say who the sender is.
     #[must_use]
     pub fn writes_headers(&self) -> bool {

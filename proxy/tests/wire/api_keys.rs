@@ -33,7 +33,10 @@ trait WithKeys {
 
 impl WithKeys for GatewayBuilder {
     fn with_keys(self) -> Self {
-        self.document(&secret("keys", "acme: hush-acme, other: \"hush-other\\n\""))
+        self.document(&secret(
+            "keys",
+            "acme: hush-acme-0123456789, other: \"hush-other-0123456789\\n\"",
+        ))
     }
 }
 
@@ -64,9 +67,9 @@ on_every_pair! {
         let gateway = pair.gateway_to(&origin).with_keys().policy(&policy).start();
         let mut client = pair.client(&gateway);
         for (lines, name) in [
-            (with_key("hush-acme"), "acme"),
-            (bearer("hush-acme"), "acme"),
-            (with_key("hush-other"), "other"),
+            (with_key("hush-acme-0123456789"), "acme"),
+            (bearer("hush-acme-0123456789"), "acme"),
+            (with_key("hush-other-0123456789"), "other"),
         ] {
             let mut lines = lines;
             lines.extend(["X-Client: root", "X_Client: root"].map(str::to_owned));
@@ -79,10 +82,10 @@ on_every_pair! {
         }
         expect_needed(&asks(&mut client, "/", &[]));
         expect_needed(&asks(&mut client, "/", &["Authorization: Basic eDp5".to_owned()]));
-        for wrong in [with_key("hush"), with_key("acme"), with_key("hush-acme2"), bearer("hush-acme\"")] {
+        for wrong in [with_key("hush"), with_key("acme"), with_key("hush-acme2-0123456789"), bearer("hush-acme-0123456789\"")] {
             expect_wrong(&asks(&mut client, "/", &wrong));
         }
-        let twice = [with_key("hush-acme"), bearer("hush-acme")].concat();
+        let twice = [with_key("hush-acme-0123456789"), bearer("hush-acme-0123456789")].concat();
         let answer = asks(&mut client, "/", &twice);
         assert_eq!((answer.status(), &*answer.text()), (400, "the request has more than one key\n"));
         assert!(origin.requests().is_empty());
@@ -100,13 +103,13 @@ on_both_drivers! {
         let gateway = gateway(driver).shards(1).routes_to(&origin).with_keys().policy(&policy).start();
         let mut client = gateway.client();
         let mut status = |key: &str| asks(&mut client, "/", &with_key(key)).status();
-        assert_eq!([status("hush-acme"), status("hush-acme"), status("hush-other")], [200, 429, 403]);
+        assert_eq!([status("hush-acme-0123456789"), status("hush-acme-0123456789"), status("hush-other-0123456789")], [200, 429, 403]);
     }
 
     fn one_of_a_token_and_a_key_suffices_and_each_has_to_be_valid(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let good = bearer(&signer.signs("key", &claims()));
-        let (key, wrong) = (with_key("hush-acme"), with_key("hush"));
+        let (key, wrong) = (with_key("hush-acme-0123456789"), with_key("hush"));
         for (more, of_one) in [("", 200), ("\n  requireAll: true", 401)] {
             let policy = format!("{}\n  {}{more}", tokens("Strict", &signer, ""), keys(""));
             let gateway = gateway(driver).routes_to(&origin).with_keys().policy(&policy).start();
@@ -117,7 +120,7 @@ on_both_drivers! {
             assert_eq!(status(&[&good, &key]), 200);
             assert_eq!([status(&[&good, &wrong]), status(&[&bearer("x"), &key])], [401; 2]);
             // A key is no token, and read from its own header alone.
-            assert_eq!(status(&[&bearer("hush-acme")]), 401);
+            assert_eq!(status(&[&bearer("hush-acme-0123456789")]), 401);
         }
         let rule = "authorization: {allow: [{when: \"claims.auth == 'jwt' && claims.sub == 'alice'\"}]}";
         let policy = format!("{}\n  {}\n  {rule}", tokens("Strict", &signer, ""), keys(""));
@@ -127,12 +130,81 @@ on_both_drivers! {
         assert_eq!(asks(&mut client, "/", &key).status(), 403);
     }
 
+    /// Who has no valid token must not learn whether a key is one.
+    fn where_both_are_needed_a_key_is_not_looked_at_without_a_valid_token(driver) {
+        let (origin, signer) = (origin(), Signer::p256());
+        let policy = format!("{}\n  {}\n  requireAll: true", tokens("Strict", &signer, ""), keys(""));
+        let gateway = gateway(driver).routes_to(&origin).with_keys().policy(&policy).inspected().start();
+        let mut client = gateway.client();
+        let other = Signer::p256();
+        for token in [vec![], bearer("x"), bearer(&other.signs("key", &claims()))] {
+            let parts = |answer: &Message| {
+                (answer.status(), answer.values("www-authenticate").join("; "), answer.text())
+            };
+            let answers = ["hush-acme-0123456789", "hush-wrong-0123456789", "\"", ""]
+                .map(|key| parts(&asks(&mut client, "/", &[token.clone(), with_key(key)].concat())));
+            let without = parts(&asks(&mut client, "/", &token));
+            for answer in answers {
+                assert_eq!(answer, without, "{token:?}");
+            }
+        }
+        waits_for_sum(&gateway, "gateway_api_key_results_total", &[], 0.0);
+    }
+
+    fn a_redirect_does_not_repeat_credentials(driver) {
+        let signer = Signer::p256();
+        let policy = format!(
+            "{}\n  {}",
+            tokens("Strict", &signer, ", from: {query: token}"),
+            keys(", from: {query: key}, forward: true")
+        );
+        let filter = "filters: [{type: RequestRedirect, requestRedirect: {hostname: else.example, port: 80}}]";
+        let gateway = gateway(driver).rule(&format!("{{{filter}}}")).with_keys().policy(&policy).start();
+        let mut client = gateway.client();
+        let key = "key=hush-acme-0123456789";
+        let token = format!("token={}", signer.signs("key", &claims()));
+        for (target, location) in [
+            (format!("/a?b=1&{key}&c=2"), "/a?b=1&c=2"),
+            (format!("/a?%6b{}", &key[1..]), "/a"),
+            (format!("/a?{token}&{key}&keys=1"), "/a?keys=1"),
+        ] {
+            let answer = asks(&mut client, &target, &[]);
+            let location = format!("http://else.example{location}");
+            assert_eq!((answer.status(), answer.value("location")), (302, Some(&*location)), "{target}");
+        }
+    }
+
+    fn a_key_that_can_be_guessed_and_a_secret_for_something_else_admit_nobody(driver) {
+        let origin = origin();
+        let typed = "apiVersion: v1\nkind: Secret\nmetadata: {name: certificate}\ntype: kubernetes.io/tls\n\
+                     stringData: {acme: hush-public-0123456789, tls.crt: '', tls.key: ''}\n";
+        let policy = "apiKeys: {secretRefs: [{name: keys}, {name: certificate}]}";
+        let gateway = gateway(driver)
+            .routes_to(&origin)
+            .document(&secret("keys", "ok: hi, short: hush-short, even: aaaaaaaaaaaaaaaaaaaa, good: hush-acme-0123456789"))
+            .document(typed)
+            .policy(policy)
+            .start();
+        let mut client = gateway.client();
+        assert_eq!(asks(&mut client, "/", &with_key("hush-acme-0123456789")).status(), 200);
+        for key in ["hi", "hush-short", "aaaaaaaaaaaaaaaaaaaa", "hush-public-0123456789"] {
+            assert_eq!(asks(&mut client, "/", &with_key(key)).status(), 503, "{key}");
+        }
+        let log = gateway.log();
+        for text in [
+            "entry `short` of Secret default/keys can be guessed: a key has at least 16 bytes",
+            "Secret default/certificate has the type `kubernetes.io/tls`",
+        ] {
+            assert!(log.contains(text), "{text}: {log}");
+        }
+    }
+
     fn a_key_is_removed_from_its_place_or_kept(driver) {
         for (from, target, line, stripped_target, stripped_line) in [
-            ("header: {name: X-Key}", "/", "X-Key: hush-acme", "/", None),
-            ("header: {name: Authorization, prefix: 'Key '}", "/", "authorization: key hush-acme", "/", None),
-            ("query: key", "/?a=1&key=hush-acme&b=2", "X: 1", "/?a=1&b=2", Some("X: 1")),
-            ("cookie: key", "/", "Cookie: a=1; key=hush-acme; b=2", "/", Some("Cookie: a=1; b=2")),
+            ("header: {name: X-Key}", "/", "X-Key: hush-acme-0123456789", "/", None),
+            ("header: {name: Authorization, prefix: 'Key '}", "/", "authorization: key hush-acme-0123456789", "/", None),
+            ("query: key", "/?a=1&key=hush-acme-0123456789&b=2", "X: 1", "/?a=1&b=2", Some("X: 1")),
+            ("cookie: key", "/", "Cookie: a=1; key=hush-acme-0123456789; b=2", "/", Some("Cookie: a=1; b=2")),
         ] {
             for forward in [false, true] {
                 let origin = origin();
@@ -163,18 +235,18 @@ on_both_drivers! {
         );
         let gateway = gateway(driver).routes_to(&origin).with_keys().policy(&policy).start();
         let token = signer.signs("key", &claims());
-        let cookie = format!("Cookie: a=1; token={token}; key=hush-acme; b=2");
+        let cookie = format!("Cookie: a=1; token={token}; key=hush-acme-0123456789; b=2");
         assert_eq!(asks(&mut gateway.client(), "/", &[cookie]).status(), 200);
         assert_eq!(origin.only_request().values("Cookie"), ["a=1; b=2"]);
     }
 
     fn keys_may_be_kept_as_their_hashes(driver) {
         let origin = origin();
-        let hash = "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683";
+        let hash = "9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f";
         let hashes = secret("keys", &format!("acme: {hash}, damaged: xyz"));
         let gateway = gateway(driver).routes_to(&origin).document(&hashes).policy(&keys(", hashed: true")).start();
         let mut client = gateway.client();
-        assert_eq!(asks(&mut client, "/", &with_key("key")).status(), 200);
+        assert_eq!(asks(&mut client, "/", &with_key("0123456789abcdef")).status(), 200);
         for wrong in [hash, "xyz"] {
             expect_wrong(&asks(&mut client, "/", &with_key(wrong)));
         }
@@ -183,13 +255,13 @@ on_both_drivers! {
 
     fn the_hash_of_nothing_admits_nobody(driver) {
         let nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        let hash = "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683";
+        let hash = "9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f";
         let hashes = secret("keys", &format!("acme: {hash}, unset: {nothing}"));
         let origin = origin();
         let policy = keys(", hashed: true, from: {query: key}");
         let gateway = gateway(driver).routes_to(&origin).document(&hashes).policy(&policy).start();
         let mut client = gateway.client();
-        assert_eq!(asks(&mut client, "/?key=key", &[]).status(), 200);
+        assert_eq!(asks(&mut client, "/?key=0123456789abcdef", &[]).status(), 200);
         for target in ["/?key=", "/?key"] {
             let answer = asks(&mut client, target, &[]);
             assert_eq!(answer.status(), 401, "{target}: {answer}");
@@ -198,11 +270,11 @@ on_both_drivers! {
     }
 
     fn an_authorization_server_gets_no_key(driver) {
-        for (forward, seen) in [(false, "/a?b=1"), (true, "/a?b=1&key=hush-acme")] {
+        for (forward, seen) in [(false, "/a?b=1"), (true, "/a?b=1&key=hush-acme-0123456789")] {
             let (auth, app) = (origin().replies(allow("")), origin().replies(ok("app")));
             let policy = keys(&format!(", from: {{query: key}}, forward: {forward}"));
             let gateway = gateway_with_auth(driver, &auth, &app, "").with_keys().policy(&policy).start();
-            let answer = asks(&mut gateway.client(), "/a?b=1&key=hush-acme", &[]);
+            let answer = asks(&mut gateway.client(), "/a?b=1&key=hush-acme-0123456789", &[]);
             assert_eq!(answer.status(), 200, "{answer}");
             for (side, request) in [("server", auth.only_request()), ("backend", app.only_request())] {
                 assert_eq!(request.target(), seen, "{side}");
@@ -212,13 +284,13 @@ on_both_drivers! {
 
     fn the_same_key_of_two_clients_admits_neither(driver) {
         let origin = origin();
-        let twice = secret("keys", "a: hush-1, b: hush-1, c: hush-2");
+        let twice = secret("keys", "a: hush-1-0123456789, b: hush-1-0123456789, c: hush-2-0123456789");
         let gateway = gateway(driver).routes_to(&origin).document(&twice).policy(&keys("")).start();
         let mut client = gateway.client();
-        expect_wrong(&asks(&mut client, "/", &with_key("hush-1")));
-        assert_eq!(asks(&mut client, "/", &with_key("hush-2")).status(), 200);
+        expect_wrong(&asks(&mut client, "/", &with_key("hush-1-0123456789")));
+        assert_eq!(asks(&mut client, "/", &with_key("hush-2-0123456789")).status(), 200);
         let log = gateway.log();
-        assert!(log.contains("these entries have the same key") && !log.contains("hush-1"), "{log}");
+        assert!(log.contains("these entries have the same key") && !log.contains("hush-"), "{log}");
     }
 
     fn without_one_of_its_secrets_a_policy_admits_the_clients_of_the_others(driver) {
@@ -227,9 +299,9 @@ on_both_drivers! {
         let with = |builder: GatewayBuilder| builder.routes_to(&origin).with_keys().policy(policy);
         let gateway = with(gateway(driver)).inspected().start();
         let mut client = gateway.client();
-        assert_eq!(asks(&mut client, "/", &with_key("hush-acme")).status(), 200);
+        assert_eq!(asks(&mut client, "/", &with_key("hush-acme-0123456789")).status(), 200);
         expect_needed(&asks(&mut client, "/", &[]));
-        let answer = asks(&mut client, "/", &with_key("hush-later"));
+        let answer = asks(&mut client, "/", &with_key("hush-later-0123456789"));
         assert_eq!((answer.status(), answer.value("retry-after")), (503, Some("1")), "{answer}");
         assert_eq!(answer.text(), "credentials cannot be checked at the moment\n");
         for (reason, count) in [("credentials_missing", 1.0), ("no_credentials", 1.0)] {
@@ -239,22 +311,22 @@ on_both_drivers! {
         let log = gateway.log();
         assert!(log.contains("Secret default/later does not exist: create it"), "{log}");
         // It takes effect at once, and none of it does once it is gone.
-        let later = secret("later", "later: hush-later");
+        let later = secret("later", "later: hush-later-0123456789");
         gateway.reconfigure(&with(crate::support::gateway(driver)).document(&later));
         gateway.waits_for_applied(2);
-        assert_eq!(asks(&mut client, "/", &with_key("hush-later")).status(), 200);
+        assert_eq!(asks(&mut client, "/", &with_key("hush-later-0123456789")).status(), 200);
         expect_wrong(&asks(&mut client, "/", &with_key("hush")));
         gateway.reconfigure(&with(crate::support::gateway(driver)));
         gateway.waits_for_applied(3);
-        assert_eq!(asks(&mut client, "/", &with_key("hush-later")).status(), 503);
+        assert_eq!(asks(&mut client, "/", &with_key("hush-later-0123456789")).status(), 503);
     }
 
     /// The new key comes beside the old one, which goes once nobody uses it.
     fn a_key_is_replaced_without_a_failed_request(driver) {
         let origin = origin();
         let policy = "apiKeys: {secretRefs: [{name: old}, {name: new}]}";
-        let old = secret("old", "acme: hush-old");
-        let new = secret("new", "acme: hush-new");
+        let old = secret("old", "acme: hush-old-0123456789");
+        let new = secret("new", "acme: hush-new-0123456789");
         let with = |secrets: &[&String]| {
             let builder = gateway(driver).shards(2).routes_to(&origin).policy(policy);
             secrets.iter().fold(builder, |builder, secret| builder.document(secret))
@@ -269,7 +341,7 @@ on_both_drivers! {
                 move || {
                     let mut served = 0;
                     while !has_ended.load(Ordering::Relaxed) {
-                        let answer = asks(&mut client, "/", &with_key("hush-old"));
+                        let answer = asks(&mut client, "/", &with_key("hush-old-0123456789"));
                         assert_eq!(answer.status(), 200, "{answer}");
                         served += 1;
                     }
@@ -281,17 +353,17 @@ on_both_drivers! {
                 let has_new = version % 2 == 0;
                 gateway.reconfigure(&with(&[&old, if has_new { &new } else { &empty }]));
                 gateway.waits_for_applied(version);
-                let status = asks(&mut other, "/", &with_key("hush-new")).status();
+                let status = asks(&mut other, "/", &with_key("hush-new-0123456789")).status();
                 assert_eq!(status, if has_new { 200 } else { 503 }, "{version}");
             }
             has_ended.store(true, Ordering::Relaxed);
             assert!(client.join().expect("no failed request") > 0);
         });
-        gateway.reconfigure(&with(&[&secret("old", "other: hush-other"), &new]));
+        gateway.reconfigure(&with(&[&secret("old", "other: hush-other-0123456789"), &new]));
         gateway.waits_for_applied(7);
         let mut client = gateway.client();
-        assert_eq!(asks(&mut client, "/", &with_key("hush-new")).status(), 200);
-        expect_wrong(&asks(&mut client, "/", &with_key("hush-old")));
+        assert_eq!(asks(&mut client, "/", &with_key("hush-new-0123456789")).status(), 200);
+        expect_wrong(&asks(&mut client, "/", &with_key("hush-old-0123456789")));
     }
 
     fn a_key_is_in_no_log_dump_or_trace(driver) {
@@ -303,10 +375,10 @@ on_both_drivers! {
         let gateway = gateway(driver).routes_to(&origin).with_keys().policy(&policy).inspected().start();
         let mut client = gateway.client();
         for (target, lines, status) in [
-            ("/?key=hush-acme", vec![], 200),
-            ("/?key=hush-wrong", vec![], 401),
-            ("/", vec!["X-Key: hush-other".to_owned()], 200),
-            ("/last", vec!["X-Key: hush-wrong".to_owned()], 401),
+            ("/?key=hush-acme-0123456789", vec![], 200),
+            ("/?key=hush-wrong-0123456789", vec![], 401),
+            ("/", vec!["X-Key: hush-other-0123456789".to_owned()], 200),
+            ("/last", vec!["X-Key: hush-wrong-0123456789".to_owned()], 401),
         ] {
             let mut watcher = watches(&gateway, "");
             assert_eq!(asks(&mut client, target, &lines).status(), status, "{target}");
@@ -329,7 +401,7 @@ on_both_drivers! {
     fn credentials_of_one_target_take_the_place_of_those_of_a_wider_one(driver) {
         let (origin, signer) = (origin(), Signer::p256());
         let token = bearer(&signer.signs("key", &claims()));
-        let key = with_key("hush-acme");
+        let key = with_key("hush-acme-0123456789");
         for (precedence, of_token, of_key) in [("Defaults", 200, 401), ("Overrides", 401, 200)] {
             let gateway = gateway(driver)
                 .backend("origin", &[origin.address()])
@@ -357,7 +429,7 @@ on_both_drivers! {
         ] {
             let origin = origin();
             let gateway = gateway(driver).routes_to(&origin).with_keys().policy(fields).start();
-            let answer = asks(&mut gateway.client(), "/", &with_key("hush-acme"));
+            let answer = asks(&mut gateway.client(), "/", &with_key("hush-acme-0123456789"));
             assert_eq!(answer.status(), 503, "{fields}: {answer}");
             assert!(origin.requests().is_empty());
         }

@@ -210,6 +210,11 @@ impl Authenticator {
         self.locations.iter().any(TokenLocation::is_in_target)
     }
 
+    /// Where tokens are read from.
+    pub(in crate::policy) fn locations(&self) -> &[TokenLocation] {
+        &self.locations
+    }
+
     /// Whether claims are forwarded to backends in headers.
     #[must_use]
     pub fn writes_headers(&self) -> bool {

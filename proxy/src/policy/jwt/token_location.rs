@@ -104,7 +104,7 @@ impl TokenLocation {
         }
     }
 
-    /// Removes the token from a target in origin form.
+    /// Removes the token from a target in origin form, wherever it is: before authentication, there may be several.
     pub(in crate::policy) fn edit_target(&self, target: &mut Vec<u8>) {
         let Self::Query(name) = self else {
             return;
@@ -112,20 +112,18 @@ impl TokenLocation {
         let Some(at) = memchr::memchr(b'?', target) else {
             return;
         };
-        let query = target.get(at..).and_then(|query| query.get(1..));
-        let pairs = query.unwrap_or_default().split(|&byte| byte == b'&');
-        let mut start = at;
-        for pair in pairs {
-            let end = start.saturating_add(1).saturating_add(pair.len());
-            if parameter(pair, name).is_some() {
-                // With the separator before it; there is no second one.
-                target.drain(start..end);
-                break;
+        let query = target.split_off(at);
+        let mut separator = b'?';
+        for pair in query
+            .get(1..)
+            .unwrap_or_default()
+            .split(|&byte| byte == b'&')
+        {
+            if parameter(pair, name).is_none() {
+                target.push(separator);
+                target.extend_from_slice(pair);
+                separator = b'&';
             }
-            start = end;
-        }
-        if let Some(first) = target.get_mut(at) {
-            *first = b'?';
         }
     }
 

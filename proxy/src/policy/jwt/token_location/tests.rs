@@ -122,6 +122,8 @@ fn the_token_parameter_is_removed_from_the_target() {
         ("/a?b=1&t=x&c=2", "/a?b=1&c=2"),
         ("/a?%74=x&c", "/a?c"),
         ("/a?tt=x&&", "/a?tt=x&&"),
+        ("/a?t=x&b&t=y&t", "/a?b"),
+        ("/a?t&%74=y", "/a"),
         ("/t=x", "/t=x"),
         ("/a?", "/a?"),
     ] {
