@@ -47,5 +47,6 @@ on_both_drivers! {
 /// The runtime part of the dump.
 fn runtime(gateway: &Gateway) -> String {
     let mut client = gateway.client_of("admin");
-    client.gets("/config_dump?type=runtime").expects(200).text()
+    client.sends("GET /config_dump?type=runtime HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned());
+    client.expects(200).text()
 }

@@ -119,7 +119,9 @@ on_both_drivers! {
         let mut client = gateway.client();
         (0..20).for_each(|_| drop(client.gets("/").expects(200)));
         assert_eq!((requests(&near), requests(&far)), (20, 0));
-        let dump = gateway.client_of("admin").gets("/config_dump?type=backends").expects(200).text();
+        let mut admin = gateway.client_of("admin");
+        admin.sends("GET /config_dump?type=backends HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned());
+        let dump = admin.expects(200).text();
         assert!(dump.contains("\"zone\":\"a\",\"preferred\":true"), "{dump}");
         assert!(dump.contains("\"zone\":\"b\",\"preferred\":false"), "{dump}");
         gateway.reconfigure(&with("c", true));
