@@ -40,7 +40,15 @@ pub(crate) fn left_out<'a, R: Ord, const N: usize>(
     budgets: [Budget; N],
     limits: &Limits,
 ) -> BTreeMap<&'a R, Budget> {
-    let limits = budgets.map(|budget| limits.of(budget));
+    left_out_of(claimants, budgets, budgets.map(|budget| limits.of(budget)))
+}
+
+/// The same for a part of each budget.
+pub(crate) fn left_out_of<'a, R: Ord, const N: usize>(
+    claimants: &[Claimant<'a, R, N>],
+    budgets: [Budget; N],
+    limits: Amounts<N>,
+) -> BTreeMap<&'a R, Budget> {
     let mut wanted: BTreeMap<&str, Amounts<N>> = BTreeMap::new();
     for claimant in claimants {
         let own = wanted.entry(claimant.namespace).or_insert([0; N]);

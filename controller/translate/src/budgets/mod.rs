@@ -158,7 +158,7 @@ budgets! {
     /// Networks in the TrafficPolicies of a Gateway.
     GatewayNetworks = Definition {
         name: "gateway_networks",
-        counts: "networks of these policies, each for each of their targets",
+        counts: "networks of these policies",
         unit: Unit::Count,
         default: 524_288,
         cap: 524_288,

@@ -30,7 +30,7 @@ impl Unit for RoomUnit {
         let Self(gateway, room) = self;
         let used = reader.claims.rooms.at(gateway, *room)?;
         let limits = &reader.options().budgets;
-        let refused = used.refused(*room, limits);
+        let refused = used.refused(*room, &gateway.namespace, limits);
         let uses = std::array::from_fn(|number| {
             let budget = room.budgets()[number];
             let of_budget = refused.values().filter(|it| **it == budget).count();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use xds::fast_hash::FastHashMap;
 use xds::model::ObjectName;
 
-use super::fair_share::{Amounts, Claimant, exceeded, left_out, sum};
+use super::fair_share::{Amounts, Claimant, exceeded, left_out_of, sum};
 use super::{Budget, Limits};
 
 /// An object other than a route that proxies get resources of.
@@ -90,6 +90,11 @@ impl Room {
 }
 
 impl Room {
+    /// Whether its holders are TrafficPolicies.
+    fn is_of_policies(self) -> bool {
+        !matches!(self, Self::Backends | Self::Services)
+    }
+
     /// What of a cost is shared out at a time: who has no room for a part gets nothing of those that follow.
     /// Elsewhere all is one part. A rule of rate limits without room for its keys keeps a few, and still
     /// counts among the rules.
@@ -190,28 +195,43 @@ impl RoomUse {
         }
     }
 
-    /// The holders that have no room, each with the budget that it exceeds. Sorted only if something does
-    /// not fit, which is rare, and not with each change.
-    pub(crate) fn refused(&self, room: Room, limits: &Limits) -> BTreeMap<Holder, Budget> {
+    /// The holders that have no room at a Gateway of this namespace, each with the budget that it exceeds. Sorted only
+    /// if something does not fit, which is rare, and not with each change.
+    ///
+    /// TrafficPolicies in the Gateway's namespace come first: no route may take away what the Gateway enforces.
+    pub(crate) fn refused(
+        &self,
+        room: Room,
+        namespace: &str,
+        limits: &Limits,
+    ) -> BTreeMap<Holder, Budget> {
         let budgets = room.budgets();
-        if exceeded(self.total, budgets.map(|it| limits.of(it))).is_none() {
+        let limits = budgets.map(|it| limits.of(it));
+        if exceeded(self.total, limits).is_none() {
             return BTreeMap::new();
         }
+        let is_first =
+            |holder: &Holder| room.is_of_policies() && &*holder.name.namespace == namespace;
         let ranked = self.holders.iter();
         let ranked = ranked.map(|(holder, (created, cost))| ((*created, holder.clone()), *cost));
         let mut ranked: Vec<(HolderRank, RoomCost)> = ranked.collect();
         ranked.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let mut refused = BTreeMap::new();
         for part in room.parts() {
-            let claimants: Vec<_> = { ranked.iter() }
+            let claimants = { ranked.iter() }
                 .filter(|((_, holder), _)| !refused.contains_key(holder))
                 .map(|(rank, cost)| Claimant {
                     rank,
                     namespace: &rank.1.name.namespace,
                     wants: of_part(*cost, *part),
-                })
-                .collect();
-            let without = left_out(&claimants, budgets, limits).into_iter();
+                });
+            let (first, others): (Vec<_>, Vec<_>) = claimants.partition(|it| is_first(&it.rank.1));
+            let mut without = left_out_of(&first, budgets, limits);
+            let with_room = first.iter().filter(|it| !without.contains_key(it.rank));
+            let taken = with_room.fold([0; 2], |taken, it| sum(taken, it.wants));
+            let left = std::array::from_fn(|number| limits[number].saturating_sub(taken[number]));
+            without.extend(left_out_of(&others, budgets, left));
+            let without = without.into_iter();
             refused.extend(without.map(|((_, holder), budget)| (holder.clone(), budget)));
         }
         refused
@@ -268,11 +288,37 @@ mod tests {
         for (created, name) in [(1, "a"), (2, "b"), (3, "c"), (4, "d")] {
             room.add(&policy("noisy", name), created, [1, 100]);
         }
-        assert!(room.refused(Room::Policies, &limits).is_empty());
+        assert!(room.refused(Room::Policies, "infra", &limits).is_empty());
         room.add(&policy("quiet", "late"), 9, [1, 100]);
-        let refused = room.refused(Room::Policies, &limits);
+        let refused = room.refused(Room::Policies, "infra", &limits);
         let only = (policy("noisy", "d"), Budget::GatewayPolicies);
         assert_eq!(refused.into_iter().collect::<Vec<_>>(), [only]);
+    }
+
+    #[test]
+    fn tenants_take_no_room_of_the_policies_in_the_namespace_of_the_gateway() {
+        let limits = Limits::default()
+            .with(Budget::GatewayNetworks, 100)
+            .with(Budget::GatewayNetworkBytes, 100);
+        let holder = |namespace: &str, name: &str| Holder {
+            kind: HolderKind::Networks,
+            name: ObjectName::new(namespace, name),
+        };
+        let mut room = RoomUse::default();
+        for (created, tenant) in [(1, "a"), (2, "b"), (3, "c"), (4, "d")] {
+            room.add(&holder(tenant, "many"), created, [20, 20]);
+        }
+        // The newest, and more than an equal part.
+        room.add(&holder("infra", "enforced"), 9, [50, 50]);
+        let refused: Vec<_> = { room.refused(Room::Networks, "infra", &limits) }
+            .into_keys()
+            .collect();
+        assert_eq!(refused, [holder("c", "many"), holder("d", "many")]);
+        // Its own policies are not without limits.
+        room.add(&holder("infra", "too-many"), 10, [60, 60]);
+        let refused = room.refused(Room::Networks, "infra", &limits);
+        assert!(refused.contains_key(&holder("infra", "too-many")));
+        assert!(!refused.contains_key(&holder("infra", "enforced")));
     }
 
     /// Those without room for their keys take memory too: the number of all of them is limited.
@@ -290,7 +336,7 @@ mod tests {
             room.add(&holder(name), created, [1, 50]);
         }
         let refused: Vec<_> = room
-            .refused(Room::RateTables, &limits)
+            .refused(Room::RateTables, "infra", &limits)
             .into_iter()
             .collect();
         let (rules, tables) = (Budget::GatewayRateRules, Budget::GatewayRateTables);
