@@ -115,8 +115,8 @@ fn masked(address: IpAddr, length: u8) -> IpAddr {
     }
 }
 
-/// Client addresses are compared as IPv4 where they are mapped.
-fn unmapped(address: IpAddr, length: u8) -> (IpAddr, u8) {
+/// Addresses of peers are compared as IPv4 where they are mapped.
+pub(crate) fn unmapped(address: IpAddr, length: u8) -> (IpAddr, u8) {
     match (address.to_canonical(), length.checked_sub(MAPPED_BITS)) {
         (canonical @ IpAddr::V4(_), Some(length)) if address.is_ipv6() => (canonical, length),
         _ => (address, length),

@@ -61,14 +61,17 @@ on_both_drivers! {
     /// A load balancer's connections are those of many clients.
     fn trusted_sources_are_not_limited(driver) {
         let origin = origin().replies(ok("ok"));
-        let gateway = gateway(driver)
-            .routes_to(&origin)
-            .policy("trustedSources: [127.0.0.0/8]")
-            .limits("clientConnections: 1")
-            .start();
-        let mut clients: Vec<Client> = (0..3).map(|_| gateway.client()).collect();
-        for client in &mut clients {
-            client.gets("/").expects(200);
+        // As IPv6 too: the addresses are IPv4 where they are mapped.
+        for sources in ["127.0.0.0/8", "'::ffff:127.0.0.0/104'"] {
+            let gateway = gateway(driver)
+                .routes_to(&origin)
+                .policy(&format!("trustedSources: [{sources}]"))
+                .limits("clientConnections: 1")
+                .start();
+            let mut clients: Vec<Client> = (0..3).map(|_| gateway.client()).collect();
+            for client in &mut clients {
+                client.gets("/").expects(200);
+            }
         }
     }
 

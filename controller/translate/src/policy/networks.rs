@@ -14,12 +14,20 @@ use crate::objects::reader::Reader;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
 
-/// The lists that a policy has read, by reference. One that becomes unusable stays in effect.
-pub(crate) type ReadLists = BTreeMap<NetworkListRef, ReadList>;
+/// What a policy has read, which stays in effect where it becomes unusable.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct ReadNetworks {
+    lists: ReadLists,
+    /// The networks of its last version all of whose lists could be read.
+    complete: Option<NetworkPolicy>,
+}
+
+/// Lists by reference.
+type ReadLists = BTreeMap<NetworkListRef, ReadList>;
 
 /// A list as it was read last.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ReadList {
+struct ReadList {
     /// The hash of its text, which is not parsed again unless it changes.
     fingerprint: u64,
     networks: Arc<[(IpAddr, u8)]>,
@@ -31,15 +39,15 @@ pub(crate) struct LoweredNetworks {
     pub(crate) problems: Vec<Problem>,
     /// Lists that cannot be read.
     pub(crate) refs: Vec<Problem>,
-    pub(crate) lists: ReadLists,
+    pub(crate) read: ReadNetworks,
 }
 
-/// Lowers the networks of a policy in `namespace`, which read the lists `before`.
+/// Lowers the networks of a policy in `namespace`, which has read `before`.
 pub(crate) fn lower(
     reader: &Reader<'_>,
     namespace: &str,
     spec: &NetworksSpec,
-    before: Option<&ReadLists>,
+    before: Option<&ReadNetworks>,
 ) -> LoweredNetworks {
     let mut problems = Vec::new();
     let deny = written(spec.deny.as_deref(), "deny", &mut problems);
@@ -55,6 +63,7 @@ pub(crate) fn lower(
         read: ReadLists::new(),
         refs: Vec::new(),
         is_missing: false,
+        has_previous: before.is_some_and(|before| before.complete.is_some()),
     };
     let mut found = Vec::new();
     for (field, references) in [
@@ -62,7 +71,7 @@ pub(crate) fn lower(
         ("allowFrom", &spec.allow_from),
     ] {
         for (index, reference) in references.iter().flatten().enumerate() {
-            let known = before.and_then(|before| before.get(reference));
+            let known = before.and_then(|before| before.lists.get(reference));
             found.push(Found {
                 field: (field, index),
                 reference,
@@ -77,19 +86,22 @@ pub(crate) fn lower(
         of_field.flat_map(|(_, networks)| networks.iter().copied())
     });
     let has_allow = spec.allow.is_some() || spec.allow_from.is_some();
-    let policy = if lists.is_missing {
-        NetworkPolicy::ListMissing
+    let complete = if lists.is_missing {
+        before.and_then(|before| before.complete.clone())
     } else {
-        NetworkPolicy::Lists {
+        Some(NetworkPolicy::Lists {
             deny: NetworkList::new(deny.into_iter().chain(denied)),
             allow: has_allow.then(|| NetworkList::new(allow.into_iter().chain(allowed))),
-        }
+        })
     };
     LoweredNetworks {
-        policy,
+        policy: complete.clone().unwrap_or(NetworkPolicy::ListMissing),
         problems,
         refs: lists.refs,
-        lists: lists.read,
+        read: ReadNetworks {
+            lists: lists.read,
+            complete,
+        },
     }
 }
 
@@ -126,6 +138,8 @@ struct Lists<'a> {
     read: ReadLists,
     refs: Vec<Problem>,
     is_missing: bool,
+    /// Whether an earlier version of the policy was complete.
+    has_previous: bool,
 }
 
 /// A list that a policy refers to.
@@ -155,9 +169,10 @@ impl Found<'_> {
         self.list().map(fingerprint) == self.known.map(fingerprint)
     }
 
-    /// Whether it was before, and is not the same now.
-    fn is_changed(&self) -> bool {
-        self.known.is_some() && !self.is_unchanged()
+    /// How many networks more it has than before; 0 for a list that was not read before.
+    fn growth(&self) -> usize {
+        self.known
+            .map_or(0, |known| self.len().saturating_sub(known.networks.len()))
     }
 }
 
@@ -189,16 +204,18 @@ impl Lists<'_> {
         })
     }
 
-    /// The networks of the lists that there is room for. If there is none for all, those that have changed
-    /// stay as they were: a list that grows closes nothing through another.
+    /// The networks of the lists that there is room for. If there is none for all, those that have grown most stay as
+    /// they were: a list that grows closes nothing through another, and keeps no other from changing.
     fn fit(&mut self, mut found: Vec<Found<'_>>) -> Vec<OfField> {
         let all: usize = found.iter().map(Found::len).sum();
-        if all > self.room {
-            let changed = found.iter_mut().filter(|it| it.is_changed());
-            for list in changed {
-                let why = self.no_room(list.reference, list.len(), all);
-                list.current = Err(why);
-            }
+        let mut wanted = all;
+        while wanted > self.room {
+            let grown = found.iter_mut().filter(|it| it.growth() > 0);
+            let Some(most) = grown.max_by_key(|it| it.growth()) else {
+                break;
+            };
+            wanted -= most.growth();
+            most.current = Err(self.no_room(most.reference, most.len(), all));
         }
         let (unchanged, new): (Vec<_>, Vec<_>) = found.into_iter().partition(Found::is_unchanged);
         let mut read = Vec::new();
@@ -223,6 +240,9 @@ impl Lists<'_> {
                     "until then its previous version stays in effect, with {} networks",
                     list.networks.len()
                 ),
+                None if self.has_previous => {
+                    "until then all networks of the policy stay as they were before".to_owned()
+                }
                 None => "until then every request of the target gets status 503 (list_missing)"
                     .to_owned(),
             };

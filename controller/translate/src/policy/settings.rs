@@ -16,7 +16,7 @@ use super::api::{
 use super::bodies::{Bodies, ReadBodies};
 use super::fields::is_without_effect;
 use super::limits::{limits, reduce, time};
-use super::networks::ReadLists;
+use super::networks::ReadNetworks;
 use super::path_rewrite::{self, ANSWERED_UNTIL_THEN};
 use super::precedence::REFUSED_UNTIL_THEN;
 use super::{
@@ -24,6 +24,7 @@ use super::{
     rate_limit,
 };
 use crate::backend::referrer::{Referrer, TrafficKind};
+use crate::network::unmapped;
 use crate::objects::reader::Reader;
 use crate::status::problem;
 use crate::status::problem::Problem;
@@ -48,7 +49,7 @@ pub(crate) struct LoweredPolicy {
 /// What a policy has read of ConfigMaps: it stays in effect where they become unusable.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ReadEntries {
-    lists: ReadLists,
+    networks: ReadNetworks,
     bodies: ReadBodies,
 }
 
@@ -176,11 +177,11 @@ fn restrict(
         lowered.authorization = Some(policy);
     }
     if let Some(networks) = &spec.networks {
-        let lists = before.map(|before| &before.lists);
-        let networks = networks::lower(reader, namespace, networks, lists);
+        let read = before.map(|before| &before.networks);
+        let networks = networks::lower(reader, namespace, networks, read);
         findings.refuse("spec.networks", networks.problems);
         findings.unresolved("spec.networks", networks.refs);
-        findings.read.lists = networks.lists;
+        findings.read.networks = networks.read;
         lowered.networks = Some(networks.policy);
     }
     if let Some(rate_limit) = &spec.rate_limit {
@@ -489,7 +490,7 @@ fn network(text: &str) -> Option<(IpAddr, u8)> {
     let address: IpAddr = address.parse().ok()?;
     let bits = if address.is_ipv4() { 32 } else { 128 };
     let length: u8 = length.parse().ok()?;
-    (length <= bits).then_some((address, length))
+    (length <= bits).then(|| unmapped(address, length))
 }
 
 fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {

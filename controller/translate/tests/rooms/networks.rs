@@ -141,6 +141,42 @@ fn a_list_that_was_never_read_closes_until_it_is() {
     ));
 }
 
+/// Each edit of a ConfigMap is a new name where names have a hash of the content, as those of kustomize.
+#[test]
+fn a_new_list_that_cannot_be_read_leaves_the_networks_as_they_were() {
+    let mut translator = Translator::new(Options::cluster());
+    let of = |name: &str| {
+        policy(
+            0,
+            &json!({"allowFrom": [{"name": name, "key": "networks.txt"}]}),
+        )
+    };
+    let objects = vec![
+        gateway(1),
+        route("noisy", 0),
+        of("a-1"),
+        list_of("a-1", "10.0.0.0/8"),
+    ];
+    assert_eq!(
+        texts(&networks(&apply(&mut translator, objects))),
+        ["10.0.0.0/8"]
+    );
+    let delta = then(&mut translator, Event::Upsert(of("a-2")));
+    assert!(policies(&delta).is_empty(), "nothing changes for proxies");
+    let message = unresolved(&delta).expect("a problem");
+    assert!(message.contains("a-2 does not exist"), "{message}");
+    assert!(message.contains("stay as they were before"), "{message}");
+    let bad = list_of("a-2", "10.0.0.0/8\nnothing\n");
+    let delta = then(&mut translator, Event::Upsert(bad));
+    assert!(policies(&delta).is_empty(), "nothing changes for proxies");
+    let delta = then(
+        &mut translator,
+        Event::Upsert(list_of("a-2", "192.0.2.0/24")),
+    );
+    assert_eq!(texts(&networks(&delta)), ["192.0.2.0/24"]);
+    assert_eq!(unresolved(&delta), None);
+}
+
 #[test]
 fn the_lists_of_a_policy_have_64_ki_networks_in_all() {
     let mut translator = Translator::new(Options::cluster());
@@ -228,6 +264,12 @@ fn a_list_that_grows_beyond_the_room_stays_as_it_was() {
         "{message}"
     );
     assert!(!message.contains("list_missing"), "{message}");
+    // The other one changes all the same.
+    let longer = list_of("b", &many(100_000..120_001));
+    let delta = then(&mut translator, Event::Upsert(longer));
+    assert_eq!(networks(&delta).len(), 60_001);
+    let message = unresolved(&delta).expect("a problem");
+    assert!(!message.contains("noisy/b has"), "{message}");
     let shrunk = list_of("b", &many(100_000..110_000));
     let delta = then(&mut translator, Event::Upsert(shrunk));
     assert_eq!((networks(&delta).len(), unresolved(&delta)), (60_000, None));
