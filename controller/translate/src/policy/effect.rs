@@ -3,21 +3,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use xds::model::{
-    ObjectName, PathRewrite, PolicySpec, PolicyTarget, Precedence, RateLimitKey, RateLimitRule,
-    Resource,
-};
+use xds::model::{ObjectName, PolicyTarget, Precedence, RateLimitRule, Resource};
 
 use super::api::{PolicyTargetReference, TrafficPolicy};
 use super::beside_filters::{BesideFilters, beside_filters};
 use super::fields::is_without_effect;
-use super::path_rewrite;
 use super::precedence::{ClaimedPolicy, Phase, TargetedPolicy};
-use super::status::{
-    INVALID_REWRITE, NO_EFFECT, NONE_OVERRIDDEN, Overridden, PolicyStatus, TargetOutcome,
-};
+use super::status::{NO_EFFECT, NONE_OVERRIDDEN, Overridden, PolicyStatus, TargetOutcome};
 use super::tokens::gateways;
 use super::traffic::{PolicyReference, ResolvedPolicy};
+use super::unexpected::effect_of;
 use super::unprobed::unprobed;
 use crate::budgets::Budget;
 use crate::budgets::room::FullGateways;
@@ -369,12 +364,25 @@ fn beside_connections(
         | PolicyTarget::Service(_)
         | PolicyTarget::Backend(_) => return None,
     };
-    let listeners = reader.offers(&owner)?.listeners.iter();
-    let listeners = listeners.filter(|it| only.is_none_or(|only| *only == it.key));
-    let of_bytes = listeners.filter(|it| !["HTTP", "HTTPS"].contains(&&*it.protocol));
-    let named: Vec<String> = of_bytes
-        .map(|it| format!("{} ({})", it.name, it.protocol))
-        .collect();
+    // Whoever may add listeners to a Gateway may add such ones.
+    let sets = match &owner {
+        Owner::Gateway(gateway) if only.is_none() => Some(reader.sets(gateway)),
+        Owner::Gateway(_) | Owner::ListenerSet(_) => None,
+    };
+    let sets = sets.into_iter().flatten();
+    let owners = std::iter::once(owner.clone()).chain(sets.cloned().map(Owner::ListenerSet));
+    let mut named = Vec::new();
+    for each in owners {
+        let of_set = match &each {
+            Owner::ListenerSet(set) if each != owner => format!(" of ListenerSet {set}"),
+            Owner::Gateway(_) | Owner::ListenerSet(_) => String::new(),
+        };
+        let listeners = reader.offers(&each).map(|it| &it.listeners);
+        let listeners = listeners.into_iter().flatten();
+        let listeners = listeners.filter(|it| only.is_none_or(|only| *only == it.key));
+        let of_bytes = listeners.filter(|it| !["HTTP", "HTTPS"].contains(&&*it.protocol));
+        named.extend(of_bytes.map(|it| format!("{} ({}){of_set}", it.name, it.protocol)));
+    }
     let (some, others) = named.split_at(named.len().min(MOST_NAMED));
     if some.is_empty() {
         return None;
@@ -425,42 +433,5 @@ struct WhyNot<'a> {
     beside: Option<&'a BesideFilters>,
 }
 
-/// The effect of a policy with what may be unexpected.
-fn effect_of(spec: &PolicySpec) -> Option<Cow<'static, str>> {
-    match &spec.path_rewrite {
-        Some(PathRewrite::Invalid) => Some(INVALID_REWRITE.into()),
-        Some(PathRewrite::Rule(rule)) => {
-            let warning = path_rewrite::warning(rule.substitution());
-            let warning = warning.map(|it| {
-                format!("the policy has an effect; in pathRewrite.substitution {it}").into()
-            });
-            warning.or_else(|| effect_of_limits(spec))
-        }
-        None => effect_of_limits(spec),
-    }
-}
-
-/// That of a policy that limits rates.
-fn effect_of_limits(spec: &PolicySpec) -> Option<Cow<'static, str>> {
-    let keys = spec.rate_limit.as_ref()?.rules.iter();
-    let keys = keys.flat_map(|rule| &rule.key);
-    let header = keys.filter_map(|part| match part {
-        RateLimitKey::Header(name) => Some(name),
-        _ => None,
-    });
-    Some(match header.min_by_key(|name| name.as_str()) {
-        None => EACH_PROXY.into(),
-        Some(name) if spec.precedence == Precedence::Overrides => {
-            format!("{EACH_PROXY}; header {name} of a key is what the client sends").into()
-        }
-        Some(name) => format!(
-            "{EACH_PROXY}; header {name} of a key is what the client sends, unless claimsToHeaders or an \
-             authorization server of the listener sets it: those of rules are asked later"
-        )
-        .into(),
-    })
-}
-
-const EACH_PROXY: &str = "the policy has an effect; each proxy counts requests by itself";
 /// What rate limits are where there is no room for their keys.
 const FEW_KEYS: &str = "rate limits keep fewer keys here";

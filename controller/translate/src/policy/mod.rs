@@ -45,4 +45,5 @@ pub(crate) mod target;
 pub(crate) mod tokens;
 pub(crate) mod traffic;
 pub(crate) mod traffic_targets;
+mod unexpected;
 mod unprobed;
