@@ -19,12 +19,10 @@ pub(super) struct HashSettings<'c> {
     pub(super) policies: &'c Policies,
 }
 
-impl HashSettings<'_> {
+impl<'c> HashSettings<'c> {
     /// Of a Service: by its policy, or by its session affinity.
     pub(super) fn of_service(self, key: &ServiceKey) -> Option<HashBalance> {
-        let layer = self.policies.of_service(key);
-        let own = layer.field(|spec| spec.balance.hash.as_ref());
-        own.cloned().or_else(|| {
+        self.of_services_policy(key).cloned().or_else(|| {
             let service = self.model.services.get(key.as_str())?;
             match service.session_affinity {
                 SessionAffinity::None => None,
@@ -34,8 +32,7 @@ impl HashSettings<'_> {
     }
 
     pub(super) fn of_backend(self, key: &BackendKey) -> Option<HashBalance> {
-        let layer = self.policies.of_backend(key);
-        layer.field(|spec| spec.balance.hash.as_ref()).cloned()
+        self.of_backends_policy(key).cloned()
     }
 
     fn of_target(self, target: &Target) -> Option<HashBalance> {
@@ -46,9 +43,26 @@ impl HashSettings<'_> {
         }
     }
 
-    /// Whether the choice of an endpoint of one of these targets reads claims.
+    /// Whether the choice of an endpoint of one of these targets reads claims, which only policies can ask for.
     pub(super) fn reads_claims<'t>(self, mut targets: impl Iterator<Item = &'t Target>) -> bool {
-        targets.any(|target| self.of_target(target).as_ref().is_some_and(reads_claims))
+        targets.any(|target| {
+            let hash = match target {
+                Target::Service { service, .. } => self.of_services_policy(service),
+                Target::Backend(key) => self.of_backends_policy(key),
+                Target::Invalid { .. } => None,
+            };
+            hash.is_some_and(reads_claims)
+        })
+    }
+
+    fn of_services_policy(self, key: &ServiceKey) -> Option<&'c HashBalance> {
+        let layer = self.policies.of_service(key);
+        layer.field(|spec| spec.balance.hash.as_ref())
+    }
+
+    fn of_backends_policy(self, key: &BackendKey) -> Option<&'c HashBalance> {
+        let layer = self.policies.of_backend(key);
+        layer.field(|spec| spec.balance.hash.as_ref())
     }
 
     /// The keys by which one of several targets is chosen: those of all that have a share of the requests.
@@ -56,17 +70,17 @@ impl HashSettings<'_> {
         self,
         targets: impl Iterator<Item = (&'t Target, u32)>,
     ) -> Option<Box<HashKeys>> {
-        let mut shares = targets.filter(|(_, weight)| *weight > 0);
-        let (first, _) = shares.next()?;
+        let mut targets = targets
+            .filter(|(_, weight)| *weight > 0)
+            .map(|(target, _)| target);
+        let (first, second) = (targets.next()?, targets.next()?);
         let first = self.of_target(first)?;
-        let mut others = 0;
-        for (target, _) in shares {
-            others += 1;
+        for target in std::iter::once(second).chain(targets) {
             if self.of_target(target)?.by() != first.by() {
                 return None;
             }
         }
-        (others > 0).then(|| Box::new(HashKeys::compile(&first)))
+        Some(Box::new(HashKeys::compile(&first)))
     }
 }
 
