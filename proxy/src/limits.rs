@@ -453,8 +453,8 @@ pub const TRACE_CANDIDATES: usize = 100;
 /// Response series counted by a shard, by method, status, reason and backend: half a million, 12
 /// MiB at most; further ones are counted as one.
 pub const SERIES: usize = 512 * 1024;
-/// Interval of log lines about HTTP/2 abuse, per shard: 1 s; the counters include all.
-pub const ABUSE_LOG_PAUSE: Duration = Duration::from_secs(1);
+/// Interval of log lines that any client can cause (HTTP/2 abuse, refused connections), per shard: 1 s; the counters include all.
+pub const LOG_PAUSE: Duration = Duration::from_secs(1);
 
 // Configuration.
 

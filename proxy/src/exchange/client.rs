@@ -141,8 +141,10 @@ impl Client {
             Entry::Full => {
                 let counters = shard.counters.binds.of(Interned::bind(self.bind));
                 counters.client_limit_refusals.increment();
-                let port = bind.address.port();
-                tracing::debug!(client = %address, port, max, "refused a connection: its client has as many as limits.clientConnections allows");
+                if shard.logs_refusal() {
+                    let port = bind.address.port();
+                    tracing::info!(client = %address, port, max, "refused a connection: its client has as many as limits.clientConnections allows; others of this second are only counted");
+                }
                 false
             }
         }

@@ -187,9 +187,11 @@ fn accepts(shard: &Shard, bind: u32, client: SocketAddr) -> bool {
         shard.counters.networks.count(result);
         let of_bind = shard.counters.binds.of(Interned::bind(bind));
         of_bind.network_refusals.count(outside);
-        let (port, why) = (settings.address.port(), outside.reason());
-        let policy = &*networks.policy;
-        tracing::debug!(client = %client.ip(), port, policy, why, "refused a connection by its address");
+        if shard.logs_refusal() {
+            let (port, why) = (settings.address.port(), outside.reason());
+            let policy = &*networks.policy;
+            tracing::info!(client = %client.ip(), port, policy, why, "refused a connection by its address; others of this second are only counted");
+        }
     }
     result.is_ok()
 }

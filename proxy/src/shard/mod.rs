@@ -38,9 +38,7 @@ use rand::rngs::SmallRng;
 
 use crate::http::engine::Pressure as WindowPressure;
 use crate::http::engine::guard::{Abuse, Peer};
-use crate::limits::{
-    ABUSE_LOG_PAUSE, BIND_DESCRIPTORS, LINGER_TIMEOUT, OVERLOAD_KEEP_ALIVE, TRIM_AFTER,
-};
+use crate::limits::{BIND_DESCRIPTORS, LINGER_TIMEOUT, LOG_PAUSE, OVERLOAD_KEEP_ALIVE, TRIM_AFTER};
 use crate::machine::driver::WaitMode;
 use crate::machine::memory::MemoryUse;
 use crate::memory::{self, BufferPool};
@@ -114,6 +112,8 @@ pub(crate) struct Shard {
     freed: Cell<usize>,
     /// When abuse was last logged.
     abuse_logged: Cell<Option<Tick>>,
+    /// When the refusal of a connection was last logged.
+    refusal_logged: Cell<Option<Tick>>,
 }
 
 impl Shard {
@@ -147,6 +147,7 @@ impl Shard {
             room: Cell::new(options.descriptors as usize),
             freed: Cell::new(0),
             abuse_logged: Cell::new(None),
+            refusal_logged: Cell::new(None),
         }
     }
 
@@ -163,9 +164,7 @@ impl Shard {
             Peer::Server => (&self.counters.upstream_abuses, "endpoint"),
         };
         counter.count(abuse);
-        let logged = self.abuse_logged.get();
-        if logged.is_none_or(|logged| self.now() >= logged.after(ABUSE_LOG_PAUSE)) {
-            self.abuse_logged.set(Some(self.now()));
+        if self.is_due(&self.abuse_logged) {
             tracing::warn!(
                 shard = self.id,
                 peer = whose,
@@ -175,6 +174,22 @@ impl Shard {
                 abuse.reason().replace('_', " ")
             );
         }
+    }
+
+    /// Whether to log that a connection is refused when it is accepted: at most one per second, since whoever is
+    /// refused may come at any rate.
+    pub(crate) fn logs_refusal(&self) -> bool {
+        self.is_due(&self.refusal_logged)
+    }
+
+    /// Whether what was last logged then may be logged again, which is from now on.
+    fn is_due(&self, logged: &Cell<Option<Tick>>) -> bool {
+        let last = logged.get();
+        let is_due = last.is_none_or(|last| self.now() >= last.after(LOG_PAUSE));
+        if is_due {
+            logged.set(Some(self.now()));
+        }
+        is_due
     }
 
     /// Cancels the longest-waiting reads with a buffer, if there are too many.

@@ -116,6 +116,7 @@ on_both_drivers! {
         };
         let gateway = with(&overrides(ELSEWHERE));
         assert!(is_closed(TcpStream::connect(gateway.address()).expect("accepted")));
+        gateway.waits_for_log("refused a connection by its address");
         waits_for_count(&gateway, "gateway_network_results_total", "allowed_by_no_network", 1.0);
         let bind = format!("bind=\"tcp/{}/default/gw\"", gateway.ports()[0]);
         let labels = ["gateway=\"default/gw\"", &bind, "reason=\"allowed_by_no_network\""];
