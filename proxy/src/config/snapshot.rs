@@ -351,6 +351,13 @@ impl Rule {
         self.extras.as_ref()?.refused_by.as_deref()
     }
 
+    /// Its own responses, if it redirects every request.
+    #[must_use]
+    pub fn redirect(&self) -> Option<&RuleResponses> {
+        let responses = self.responses.as_deref();
+        responses.filter(|responses| responses.redirect.is_some())
+    }
+
     /// Why its configuration is invalid, which leaves it without backends.
     #[must_use]
     pub fn invalid(&self) -> Option<&str> {

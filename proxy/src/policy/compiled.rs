@@ -41,8 +41,9 @@ pub struct RuleResponses {
     pub cors: Option<Cors>,
     /// Answers every request with a redirect.
     pub redirect: Option<Redirect>,
-    /// Answers requests that its exception does not let through; not of an overriding policy.
-    pub respond: Option<Arc<Respond>>,
+    /// Answers of policies for senders who are known and allowed. The first one whose exception does not let a request
+    /// through answers it.
+    pub responds: Box<[Arc<Respond>]>,
     /// Edits of response headers.
     pub response_headers: HeaderEdits,
 }
@@ -121,7 +122,7 @@ impl RuleResponses {
         let responses = Self {
             cors: rule.cors.as_ref().map(Cors::compile),
             redirect: rule.redirect.as_ref().map(Redirect::compile),
-            respond: None,
+            responds: Box::default(),
             response_headers: HeaderEdits::compose_without(&edits, owned_by(rule.cors.as_ref())),
         };
         (responses.may_respond() || !responses.response_headers.is_empty()).then_some(responses)
@@ -130,7 +131,7 @@ impl RuleResponses {
     /// Whether a request may be answered here.
     #[must_use]
     pub fn may_respond(&self) -> bool {
-        self.cors.is_some() || self.redirect.is_some() || self.respond.is_some()
+        self.cors.is_some() || self.redirect.is_some() || !self.responds.is_empty()
     }
 }
 

@@ -26,10 +26,8 @@ impl<'a> Exchange<'a> {
             return Ok(None);
         };
         let outcome = self.answer_by_filters(responses, matched).await?;
-        if outcome.is_none()
-            && let Some(respond) = &responses.respond
-        {
-            self.own_answer(respond, matched)?;
+        if outcome.is_none() {
+            self.own_answer(&responses.responds, matched)?;
         }
         Ok(outcome)
     }

@@ -121,6 +121,12 @@ async fn serve<'a>(
     }
     exchange.check_networks(&matched)?;
     exchange.limit_rate(&matched, host, Moment::Early)?;
+    // A redirect to HTTPS must not ask for credentials first.
+    if let Some(redirect) = matched.rule.redirect()
+        && let Some(outcome) = exchange.answer_by_filters(redirect, &matched).await?
+    {
+        return Ok(outcome);
+    }
     exchange.authenticate(&matched).await?;
     exchange.authorize(&matched, host)?;
     exchange.limit_rate(&matched, host, Moment::Late)?;

@@ -11,7 +11,6 @@ use crate::exchange::{ConnectionOutcome, Exchange, Matched};
 use crate::failure::{Failure, FailureKind};
 use crate::http::authority::MAX_HOST_BYTES;
 use crate::policy::answer::{Decision, Facts, Respond, Template};
-use crate::policy::compiled::RuleResponses;
 use crate::policy::effective_fields::PolicyView;
 use crate::policy::normalise::normalise_host;
 use crate::policy::rate_limit::Moment;
@@ -38,23 +37,24 @@ impl<'a> Exchange<'a> {
         };
         self.check_networks(matched)?;
         self.limit_rate(matched, host, Moment::Early)?;
-        let redirects = |it: &&RuleResponses| it.redirect.is_some();
-        match matched.rule.responses.as_deref().filter(redirects) {
+        match matched.rule.redirect() {
             Some(redirect) => self.answer_by_filters(redirect, matched).await,
             None => Err(self.answered_by(answer)),
         }
     }
 
-    /// The answer of the rule, unless the request is one that goes on.
+    /// The answer for senders who are known and allowed, unless the request is one that goes on.
     pub(super) fn own_answer(
         &mut self,
-        respond: &'a Arc<Respond>,
+        answers: &'a [Arc<Respond>],
         matched: &Matched<'a>,
     ) -> Result<(), Failure> {
+        if answers.is_empty() {
+            return Ok(());
+        }
         let received = self.received;
         let mut buffer = [0; MAX_HOST_BYTES];
         let host = normalise_host(received.authority(), &mut buffer);
-        let answers = std::slice::from_ref(respond);
         match self.first_answer(answers, matched, PolicyView::Effective, host) {
             Some(answer) => Err(self.answered_by(answer)),
             None => Ok(()),

@@ -45,7 +45,7 @@ impl Tracer {
         let has_external_auth = !rule.external_auth.is_empty() || backend_has_auth();
         let enforces_answers = |it: &RuleExtras| !it.enforced_answers.is_empty();
         let has_answer = rule.extras.as_deref().is_some_and(enforces_answers)
-            || responses.is_some_and(|it| it.respond.is_some());
+            || responses.is_some_and(|it| !it.responds.is_empty());
         let first = [
             (LIMITS, has_limits(rule)),
             (NETWORKS, !rule.networks.is_empty()),

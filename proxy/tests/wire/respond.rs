@@ -295,6 +295,37 @@ on_both_drivers! {
         assert_eq!((answer.status(), answer.value("location")), (301, Some("https://a.test/a")), "{answer}");
     }
 
+    /// Whoever comes from port 80 has no credentials to show there.
+    fn a_redirect_of_the_rule_comes_before_credentials(driver) {
+        let signer = Signer::p256();
+        let redirect = "{type: RequestRedirect, requestRedirect: {scheme: https, statusCode: 301}}";
+        for precedence in ["", ENFORCED] {
+            let gateway = gateway(driver)
+                .rule(&format!("{{filters: [{redirect}]}}"))
+                .policy(&format!("{precedence}networks: {{deny: [203.0.113.0/24]}}\n  trustedHops: 1\n  {}", policy("Strict", &signer, "")))
+                .start();
+            let mut client = gateway.client();
+            assert_eq!(asks(&mut client, "/a", &[]).status(), 301, "{precedence}");
+            assert_eq!(asks(&mut client, "/a", &from("203.0.113.1")).status(), 403, "{precedence}");
+        }
+    }
+
+    /// Whoever owns a part of the Gateway cannot let anybody past what the Gateway asks for.
+    fn an_overriding_answer_within_the_gateway_comes_after_the_credentials_of_the_gateway(driver) {
+        let signer = Signer::p256();
+        let gateway = gateway(driver)
+            .rule("{matches: [{path: {value: /a}}]}")
+            .policy(&format!("{ENFORCED}{}", policy("Strict", &signer, "")))
+            .policy_of("Gateway/gw/http", &format!("{ENFORCED}respond: {{status: 410, body: listener, except: \"'x-pass' in request.headers\"}}"))
+            .policy_of(ROUTE, "respond: {status: 403, body: route}")
+            .start();
+        let mut client = gateway.client();
+        let token = bearer(&signer.signs("key", &claims()));
+        assert_eq!(asks(&mut client, "/a", &[]).status(), 401);
+        assert_eq!(asks(&mut client, "/a", &token).text(), "listener");
+        assert_eq!(asks(&mut client, "/a", &[token, vec!["X-Pass: 1".to_owned()]].concat()).text(), "route");
+    }
+
     fn a_request_without_a_rule_is_404_during_maintenance(driver) {
         let gateway = gateway(driver)
             .rule("{matches: [{path: {value: /a}}]}")

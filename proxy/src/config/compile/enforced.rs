@@ -2,7 +2,8 @@
 //!
 //! Of two overriding policies, that of the wider target wins, except for what is evaluated in addition
 //! (authorization, networks, rate limits), for answers, of which the next one is for the requests that the wider one
-//! excepts, and for limits, of which the tighter one holds.
+//! excepts (and comes after the credentials and authorization that a wider target enforces), and for limits, of which the
+//! tighter one holds.
 
 use std::time::Duration;
 
@@ -26,8 +27,10 @@ pub(super) struct Enforced<'a> {
     pub(super) networks: Vec<&'a Policy>,
     /// Each counts a request.
     pub(super) rate_limits: Vec<(&'a Policy, PolicyView)>,
-    /// Each may answer a request, the widest first.
+    /// Each may answer a request before its sender is known, the widest first.
     pub(super) responds: Vec<&'a Policy>,
+    /// Those of targets within one that enforces credentials or authorization: they answer only who passes these.
+    pub(super) late_responds: Vec<&'a Policy>,
     /// With pages for errors.
     pub(super) error_pages: Option<&'a Policy>,
 }
@@ -40,6 +43,7 @@ impl<'a> Enforced<'a> {
         }
         let policy_with =
             |has: fn(&PolicySpec) -> bool| nearer.policy_with(Precedence::Overrides, has);
+        let is_open = self.credentials.is_none() && self.authorization.is_empty();
         self.bounds.extend(nearer.bounds());
         let access_log = nearer.of(Precedence::Overrides, |spec| spec.access_log.as_ref());
         self.access_log = self.access_log.or(access_log);
@@ -58,8 +62,12 @@ impl<'a> Enforced<'a> {
         let rate_limit = policy_with(|spec| spec.rate_limit.is_some());
         self.rate_limits
             .extend(rate_limit.map(|policy| (policy, view)));
-        self.responds
-            .extend(policy_with(|spec| spec.respond.is_some()));
+        let responds = if is_open {
+            &mut self.responds
+        } else {
+            &mut self.late_responds
+        };
+        responds.extend(policy_with(|spec| spec.respond.is_some()));
         let error_pages = policy_with(|spec| spec.error_pages.is_some());
         self.error_pages = self.error_pages.or(error_pages);
     }
@@ -74,6 +82,7 @@ impl<'a> Enforced<'a> {
             networks,
             rate_limits,
             responds,
+            late_responds,
             error_pages,
         } = self;
         let same_views = |one: &[(&Policy, PolicyView)], other: &[(&Policy, PolicyView)]| {
@@ -95,6 +104,7 @@ impl<'a> Enforced<'a> {
             && same_views(rate_limits, &other.rate_limits)
             && same(networks, &other.networks)
             && same(responds, &other.responds)
+            && same(late_responds, &other.late_responds)
             && place(*error_pages) == place(other.error_pages)
             && *bounds == other.bounds
             && *access_log == other.access_log

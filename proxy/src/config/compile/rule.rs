@@ -131,10 +131,11 @@ impl<'c> RuleCompiler<'c> {
             mut responses,
             backends,
         } = rule_policy(rule, settings);
-        let own_answer = self.answers.all_of(settings.respond).into_iter().next();
-        let answer_reads_claims = own_answer.as_ref().is_some_and(|it| it.reads_claims());
-        if let Some(respond) = own_answer {
-            responses.get_or_insert_default().respond = Some(respond);
+        let late = settings.enforced.late_responds.iter().copied();
+        let own_answers = self.answers.all_of(late.chain(settings.respond));
+        let answer_reads_claims = own_answers.iter().any(|it| it.reads_claims());
+        if !own_answers.is_empty() {
+            responses.get_or_insert_default().responds = own_answers;
         }
         let policies = backends.into_iter().zip(&rule.backends);
         let weights: Vec<u32> = rule.backends.iter().map(|backend| backend.weight).collect();
