@@ -1,4 +1,4 @@
-//! Authorization rules on claims of credentials that nothing reads.
+//! Rules on claims of credentials that nothing reads.
 
 use xds::fast_hash::FastHashSet;
 
@@ -6,7 +6,7 @@ use super::view::View;
 use super::{Diagnosis, finding};
 use crate::level::Level;
 use crate::objects::object_ref::ObjectRef;
-use crate::policy::api::{AuthorizationRuleSpec, PolicyTargetReference, TrafficPolicy};
+use crate::policy::api::{PolicyTargetReference, TrafficPolicy, TrafficPolicySpec};
 use crate::policy::expression::Expression;
 use crate::status::Reason;
 
@@ -14,39 +14,61 @@ pub(super) fn examine(view: &View<'_>, found: &mut Vec<Diagnosis>) {
     let policies = view.store.traffic_policies.values();
     let tokens = Tokens::new(view, policies.clone().map(|it| &**it));
     for policy in policies {
-        let Some(authorization) = &policy.spec.authorization else {
-            continue;
-        };
-        if policy.spec.has_credentials() {
+        let uses = uses(&policy.spec);
+        if uses.is_empty() || policy.spec.has_credentials() {
             continue;
         }
         let mut targets = policy.spec.target_refs.iter();
         let Some(target) = targets.find(|it| tokens.are_unread(view, policy, it)) else {
             continue;
         };
+        for (field, effect) in uses {
+            let text = format!(
+                "the rule reads claims, and no TrafficPolicy with `jwt` or `apiKeys` is for {} {}, what it belongs \
+                 to or what belongs to it: no request has claims{effect}. Add `jwt` with the issuer of the tokens, or \
+                 `apiKeys`",
+                target.kind, target.name
+            );
+            let field = (field, Reason::NoCredentials);
+            let object = ObjectRef::of::<TrafficPolicy>(&policy.metadata.name);
+            found.push(finding(&object, Level::Error, field, text));
+        }
+    }
+}
+
+/// The fields of a policy that read claims, and what is without them.
+fn uses(spec: &TrafficPolicySpec) -> Vec<(String, &'static str)> {
+    let mut uses = Vec::new();
+    if let Some(authorization) = &spec.authorization {
         let lists = [
             ("deny", &authorization.deny),
             ("allow", &authorization.allow),
         ];
         for (list, rules) in lists {
-            for (index, _) in rules.iter().enumerate().filter(|(_, it)| reads_claims(it)) {
-                let field = format!("spec.authorization.{list}[{index}].when");
-                let text = format!(
-                    "the rule reads claims, and no TrafficPolicy with `jwt` or `apiKeys` is for {} {}, what it belongs \
-                     to or what belongs to it: no request has claims. Add `jwt` with the issuer of the tokens, or \
-                     `apiKeys`",
-                    target.kind, target.name
-                );
-                let field = (field, Reason::NoCredentials);
-                let object = ObjectRef::of::<TrafficPolicy>(&policy.metadata.name);
-                found.push(finding(&object, Level::Error, field, text));
-            }
+            let rules = rules
+                .iter()
+                .enumerate()
+                .filter(|(_, it)| reads_claims(&it.when));
+            uses.extend(rules.map(|(at, _)| (format!("spec.authorization.{list}[{at}].when"), "")));
         }
     }
+    for (index, rule) in spec.rate_limit.iter().flat_map(|it| &it.rules).enumerate() {
+        let field = format!("spec.rateLimit.rules[{index}]");
+        if rule.when.as_deref().is_some_and(reads_claims) {
+            uses.push((format!("{field}.when"), ""));
+        }
+        if let Some(at) = rule.key.iter().position(|it| it.claim.is_some()) {
+            uses.push((
+                format!("{field}.key[{at}].claim"),
+                ", so all share one limit",
+            ));
+        }
+    }
+    uses
 }
 
-fn reads_claims(rule: &AuthorizationRuleSpec) -> bool {
-    Expression::parse(&rule.when).is_ok_and(|it| it.reads_claims())
+fn reads_claims(when: &str) -> bool {
+    Expression::parse(when).is_ok_and(|it| it.reads_claims())
 }
 
 /// Where policies read tokens.

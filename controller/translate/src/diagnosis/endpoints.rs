@@ -15,13 +15,24 @@ pub(super) fn why_empty(
     service: &ObjectName,
     port: &ServicePort,
 ) -> Option<(Reason, String)> {
-    let slices = view.slices(service);
-    let slices = slices
-        .iter()
-        .filter(|it| it.address_type != AddressType::Fqdn);
+    let all = view.slices(service);
+    let slices = all.iter().filter(|it| it.address_type != AddressType::Fqdn);
     let slices: Vec<&EndpointSlice> = slices.copied().collect();
+    if slices.is_empty() && !all.is_empty() {
+        let why = "its EndpointSlices have names instead of addresses (addressType FQDN), which nobody resolves: use \
+                   a Backend with `dns`";
+        return Some((Reason::NoReadyEndpoints, why.to_owned()));
+    }
     if slices.is_empty() {
-        return Some((Reason::NoEndpointSlice, without_slice(view, service)));
+        let has_selector = view.store.services.get(service);
+        let has_selector = has_selector.is_some_and(|it| it.spec.has_selector);
+        // Of files that are for a cluster, it makes those of Services with a selector only.
+        let reason = if view.is_machine() && !has_selector {
+            Reason::NoReadyEndpoints
+        } else {
+            Reason::NoEndpointSlice
+        };
+        return Some((reason, without_slice(view, service)));
     }
     let filled = slices.iter().filter(|it| !it.endpoints.is_empty());
     let filled: Vec<&EndpointSlice> = filled.copied().collect();

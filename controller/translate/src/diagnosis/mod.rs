@@ -5,11 +5,15 @@
 //! Events, and `gwctl status` say the same of the same objects. It is no part of translation: nothing here changes
 //! what is served.
 
+mod backends;
 mod claims;
 mod endpoints;
+mod grants;
 mod hint;
 mod parents;
 mod paths;
+mod policies;
+mod redirects;
 mod rules;
 mod twins;
 mod view;
@@ -60,9 +64,14 @@ pub fn diagnose(store: &Store, options: &Options, others: Others) -> Vec<Diagnos
         }
         rules::examine(&view, route, &mut found);
         paths::examine(route, &mut found);
+        redirects::examine(&view, route, &mut found);
+        backends::of_route(&view, route, &mut found);
     }
     twins::examine(&view, &mut found);
     claims::examine(&view, &mut found);
+    policies::examine(&view, &mut found);
+    backends::examine(&view, &mut found);
+    grants::examine(&view, &mut found);
     found.sort();
     found.dedup();
     found

@@ -3,7 +3,7 @@
 use super::view::{Matches, RouteView};
 use super::{Diagnosis, finding};
 use crate::level::Level;
-use crate::route::api::PathMatchType;
+use crate::route::api::{PathMatchType, ValueMatchType};
 use crate::status::Reason;
 
 pub(super) fn examine(route: &RouteView<'_>, found: &mut Vec<Diagnosis>) {
@@ -12,15 +12,39 @@ pub(super) fn examine(route: &RouteView<'_>, found: &mut Vec<Diagnosis>) {
             continue;
         };
         for (at, of_match) in rule.matches.iter().enumerate() {
+            let place = format!("spec.rules[{index}].matches[{at}]");
+            let headers = of_match.headers.iter().enumerate();
+            let headers = headers.filter(|(_, it)| it.kind == ValueMatchType::Exact);
+            let headers =
+                headers.map(|(at, it)| (format!("{place}.headers[{at}].value"), &it.value));
+            let params = of_match.query_params.iter().enumerate();
+            let params = params.filter(|(_, it)| it.kind == ValueMatchType::Exact);
+            let params =
+                params.map(|(at, it)| (format!("{place}.queryParams[{at}].value"), &it.value));
+            for (field, value) in headers.chain(params) {
+                if let Some(text) = surprising_value(value) {
+                    let field = (field, Reason::LiteralWildcard);
+                    found.push(finding(&route.object, Level::Warning, field, text));
+                }
+            }
             let path = &of_match.path;
             let Some(text) = surprise(path.kind, &path.value) else {
                 continue;
             };
-            let field = format!("spec.rules[{index}].matches[{at}].path.value");
+            let field = format!("{place}.path.value");
             let field = (field, Reason::LiteralWildcard);
             found.push(finding(&route.object, Level::Warning, field, text));
         }
     }
+}
+
+/// A value of a header or parameter that ends with a `*`, unless it is a range of media types.
+fn surprising_value(value: &str) -> Option<String> {
+    let start = value.strip_suffix('*')?;
+    let is_word = start.ends_with(|it: char| it.is_ascii_alphanumeric() || "-_.".contains(it));
+    is_word.then(|| {
+        format!("`*` stands for itself here: use type RegularExpression with `{start}.*` for values that begin so")
+    })
 }
 
 fn surprise(kind: PathMatchType, value: &str) -> Option<String> {

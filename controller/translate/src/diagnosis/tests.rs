@@ -3,6 +3,8 @@ use crate::files::{Source, admit};
 use crate::level::Level;
 use crate::{Options, Store};
 
+mod doubts;
+
 const GATEWAY: &str = "\
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway

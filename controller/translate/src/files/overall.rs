@@ -10,6 +10,7 @@ use super::object::is_gateway_kind;
 use super::objects::{ObjectVersions, Objects};
 use super::path::FieldPath;
 use crate::objects::admission;
+use crate::objects::kinds::{GATEWAY_GROUP, ObjectKind};
 use crate::objects::object_ref::ObjectRef;
 use crate::objects::store::Object;
 use crate::policy::api::PolicyStanding;
@@ -59,6 +60,27 @@ fn duplicates(reference: &ObjectRef, objects: &Objects) -> Vec<Finding> {
     others.collect()
 }
 
+/// The API version that was probably meant by a kind of another group: `networking.k8s.io/v1 HTTPRoute`. Kinds with
+/// other names have namesakes in many groups.
+fn meant(kind: &str) -> Option<String> {
+    let (version, name) = kind.split_once(' ')?;
+    if version.split('/').next() == Some(GATEWAY_GROUP) {
+        return None;
+    }
+    let kind = ObjectKind::named(name).filter(|it| it.group() == GATEWAY_GROUP)?;
+    let is_distinct = name.ends_with("Route") || DISTINCT_KINDS.contains(&name);
+    let version = kind.definition().versions.first()?;
+    is_distinct.then(|| format!("{GATEWAY_GROUP}/{version}"))
+}
+
+/// Kinds, besides those of routes, that only Gateway API has.
+const DISTINCT_KINDS: [&str; 4] = [
+    "BackendTLSPolicy",
+    "GatewayClass",
+    "ListenerSet",
+    "ReferenceGrant",
+];
+
 /// Reports each unsupported kind with the place of its first object and their number.
 fn unread(files: &FileSet) -> Vec<Finding> {
     let mut kinds: BTreeMap<&str, (&str, u32, usize)> = BTreeMap::new();
@@ -69,10 +91,18 @@ fn unread(files: &FileSet) -> Vec<Finding> {
         }
     }
     let findings = kinds.into_iter().map(|(kind, (file, line, count))| {
-        let (severity, why) = if is_gateway_kind(kind) {
-            (Severity::Warning, "is not supported by this version")
-        } else {
-            (Severity::Info, "is not used here")
+        let (severity, why) = match meant(kind) {
+            _ if is_gateway_kind(kind) => (
+                Severity::Warning,
+                "is not supported by this version".to_owned(),
+            ),
+            Some(group) => {
+                let why = format!(
+                    "is of another group than ours: write apiVersion {group} if you mean that"
+                );
+                (Severity::Error, why)
+            }
+            None => (Severity::Info, "is not used here".to_owned()),
         };
         let objects = if count == 1 {
             "1 object is"

@@ -31,11 +31,16 @@ pub(crate) fn check_allowed(
 }
 
 /// On one machine there is no other controller to report it.
-pub(crate) fn orphan(object: &ListenerSet) -> Problem {
+pub(crate) fn orphan(object: &ListenerSet, is_missing: bool) -> Problem {
     let parent = &object.spec.parent_ref;
     let own = &*object.metadata.name.namespace;
+    let what = if is_missing {
+        "does not exist: create it"
+    } else {
+        "is not served here: refer to a Gateway that is"
+    };
     let message = format!(
-        "{} {}/{} is not served here: refer to a Gateway that is",
+        "{} {}/{} {what}",
         parent.kind,
         parent.namespace.as_deref().unwrap_or(own),
         parent.name

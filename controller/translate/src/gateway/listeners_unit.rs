@@ -112,7 +112,11 @@ fn gateway_of(
             let allowed = check_allowed(reader, &gateway, terms, name);
             Some(allowed.map(|()| gateway))
         }
-        None => reader.is_machine().then(|| Err(orphan(object))),
+        None => reader.is_machine().then(|| {
+            let gateway = object.gateway();
+            let is_missing = |it: &ObjectName| reader.object::<Gateway>(it).is_none();
+            Err(orphan(object, gateway.as_ref().is_some_and(is_missing)))
+        }),
     }
 }
 

@@ -4,6 +4,7 @@
 //! The controller compiles them to report errors, proxies to evaluate them.
 
 mod addresses;
+mod requests;
 
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
@@ -16,6 +17,7 @@ use crate::network::InvalidNetwork;
 use addresses::{
     IN, check_texts, is_client_address_of, network_of, replace_networks, takes_address,
 };
+use requests::impossible;
 
 /// Why a text is not a valid expression of a rule, with advice.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -88,6 +90,7 @@ pub struct Expression {
     reads_headers: bool,
     networks: Vec<(IpAddr, u8)>,
     warnings: Vec<String>,
+    impossible: Vec<String>,
 }
 
 impl Expression {
@@ -115,6 +118,7 @@ impl Expression {
             reads_headers,
             networks,
             warnings,
+            impossible,
             ..
         } = check;
         let mut condition = program.expression().clone();
@@ -127,6 +131,7 @@ impl Expression {
             reads_headers,
             networks,
             warnings,
+            impossible,
         })
     }
 
@@ -150,6 +155,12 @@ impl Expression {
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// Comparisons that are never true, or always, with advice.
+    #[must_use]
+    pub fn impossible(&self) -> &[String] {
+        &self.impossible
     }
 
     /// Whether it reads claims of the token.
@@ -186,6 +197,7 @@ struct Check<'a> {
     reads_headers: bool,
     networks: Vec<(IpAddr, u8)>,
     warnings: Vec<String>,
+    impossible: Vec<String>,
 }
 
 type Checked = Result<(), InvalidExpression>;
@@ -249,6 +261,7 @@ impl<'a> Check<'a> {
             return Ok(());
         }
         self.warnings.extend(check_texts(call, self.within)?);
+        self.impossible.extend(impossible(call));
         let name = call.func_name.as_str();
         let is_of_loop = self.within.is_some() && name == NOT_STRICTLY_FALSE;
         if !is_of_loop && !FUNCTIONS.contains(&name) {
@@ -302,10 +315,16 @@ impl<'a> Check<'a> {
 fn is_condition(expression: &IdedExpr) -> bool {
     match &expression.expr {
         Expr::Call(call) => call.func_name != "size",
-        Expr::Select(_) | Expr::Comprehension(_) => true,
+        Expr::Select(select) => select.test || !is_text(&select.operand),
+        Expr::Comprehension(_) => true,
         Expr::Literal(literal) => matches!(literal, LiteralValue::Boolean(_)),
         _ => false,
     }
+}
+
+/// Whether the fields of a value are texts, and not claims.
+fn is_text(root: &IdedExpr) -> bool {
+    matches!(&root.expr, Expr::Ident(root) if root == "request" || root == "client")
 }
 
 /// The variables that every expression has.
@@ -395,6 +414,7 @@ mod tests {
             ),
             ("claims == {'a': 1}", "`{}` is not supported"),
             ("'a'", "does not evaluate to a boolean"),
+            ("request.path", "does not evaluate to a boolean"),
             ("size(claims.a)", "does not evaluate to a boolean"),
             (&long, "more than 1024 bytes"),
         ] {

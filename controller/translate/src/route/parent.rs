@@ -165,10 +165,20 @@ fn not_allowed(
 ) -> Problem {
     let open = { meant.iter() }.filter(|it| it.allowed.allows(reader, route.namespace));
     let texts = open.map(|offer| {
-        format!(
+        let text = format!(
             "listener `{}` (protocol {}) does not accept {}",
             offer.name, offer.protocol, route.kind.kind
-        )
+        );
+        match &offer.kinds[..] {
+            [] => text,
+            kinds => {
+                let kinds: Vec<&str> = kinds.iter().map(|it| &*it.kind).collect();
+                format!(
+                    "{text}, only {} (see its protocol and allowedRoutes.kinds)",
+                    kinds.join(", ")
+                )
+            }
+        }
     });
     let texts: Vec<String> = texts.collect();
     if !texts.is_empty() {

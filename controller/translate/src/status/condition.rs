@@ -74,11 +74,15 @@ pub fn level_of(kind: &str, reason: &str) -> Level {
         )
         | (
             _,
-            "HealthChecksStretched"
+"HealthChecksStretched"
             | "LiteralWildcard"
+            | "NoEffect"
             | "NoTopologyHints"
             | "NotInUse"
+            | "PlainTextToTlsPort"
+            | "RefusesAll"
             | "RouteRulesOverlap"
+            | "TrustsEveryAddress"
             | "ZoneUnknown",
         ) => Level::Warning,
         _ => Level::Error,

@@ -62,6 +62,8 @@ pub enum Reason {
     ListenersNotValid,
     /// Not in Gateway API: a path contains a `*`, which stands for itself.
     LiteralWildcard,
+    /// Not in Gateway API: an expression is never true.
+    NeverTrue,
     /// Not in Gateway API: nothing of a rule can respond.
     NoBackends,
     NoConflicts,
@@ -71,6 +73,8 @@ pub enum Reason {
     NoMatchingParent,
     /// Not in Gateway API: a Service has no EndpointSlice.
     NoEndpointSlice,
+    /// Not in Gateway API: a setting has no effect beside others.
+    NoEffect,
     /// Not in Gateway API: a Service has no endpoint that is ready.
     NoReadyEndpoints,
     NoResources,
@@ -90,12 +94,18 @@ pub enum Reason {
     PartiallyAssigned,
     PartiallyProgrammed,
     Pending,
+    /// Not in Gateway API: a backend is asked in plain text at a port for TLS.
+    PlainTextToTlsPort,
     /// Not in Gateway API, which requires a signal without naming it.
     PolicyAncestorLimitReached,
     PortUnavailable,
     Programmed,
     ProtocolConflict,
+    /// Not in Gateway API: a redirect leads to itself.
+    RedirectLoop,
     RefNotPermitted,
+    /// Not in Gateway API: a limit lets no request pass.
+    RefusesAll,
     ResolvedRefs,
     /// Not in Gateway API: another rule has the same match.
     RouteRulesOverlap,
@@ -111,6 +121,8 @@ pub enum Reason {
     TargetNotFound,
     /// Not in Gateway API: a Gateway has as many listeners or ports as its limit.
     TooManyListeners,
+    /// Not in Gateway API: every client may say that it is another.
+    TrustsEveryAddress,
     UnsupportedAddress,
     UnsupportedProtocol,
     UnsupportedValue,

@@ -1,9 +1,11 @@
 //! Service.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU16;
 
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::objects::api::ObjectMeta;
 
@@ -15,8 +17,8 @@ pub struct Service {
     pub spec: ServiceSpec,
 }
 
-/// The desired state of a Service, as far as it is used. Its endpoints come from slices, so
-/// selector and target ports are not used.
+/// The desired state of a Service, as far as it is used. Its endpoints come from slices, so target ports are not
+/// used.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceSpec {
@@ -34,6 +36,14 @@ pub struct ServiceSpec {
     pub cluster_ips: Vec<String>,
     #[serde(default, deserialize_with = "crate::objects::api::null_as_default")]
     pub ports: Vec<ServicePort>,
+    /// Whether it has a selector, so that a cluster makes its slices.
+    #[serde(
+        rename = "selector",
+        default,
+        deserialize_with = "has_entries",
+        skip_serializing
+    )]
+    pub has_selector: bool,
     /// Whether a client stays at an endpoint.
     #[serde(default, deserialize_with = "crate::objects::api::null_as_default")]
     pub session_affinity: SessionAffinity,
@@ -52,6 +62,11 @@ pub enum TrafficDistribution {
     /// A value of a later release of Kubernetes.
     #[serde(other)]
     Other,
+}
+
+fn has_entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    let entries = Option::<BTreeMap<String, IgnoredAny>>::deserialize(deserializer)?;
+    Ok(entries.is_some_and(|it| !it.is_empty()))
 }
 
 /// Whether a client stays at an endpoint of a Service.

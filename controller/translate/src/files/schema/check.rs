@@ -255,7 +255,7 @@ fn list(values: &[Value]) -> String {
 }
 
 /// Patterns of our CRDs, in words.
-const KNOWN_PATTERNS: [(&str, &str); 11] = [
+const KNOWN_PATTERNS: [(&str, &str); 14] = [
     (
         "^([0-9]{1,5}(h|m|s|ms)){1,4}$",
         "a duration such as 1h, 1m30s or 250ms",
@@ -284,6 +284,18 @@ const KNOWN_PATTERNS: [(&str, &str); 11] = [
     (
         "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$",
         "a name of letters, digits and !#$%&'*+-.^_`|~",
+    ),
+    (
+        r"^/[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~]*$",
+        "a path that starts with `/`, such as /healthz",
+    ),
+    (
+        "^[2-5][0-9]{2}(-[2-5][0-9]{2})?$",
+        "a status from 200 to 599 or a range of them, such as 204 or 200-299",
+    ),
+    (
+        "^[45][0-9]{2}(-[45][0-9]{2})?$",
+        "a status from 400 to 599 or a range of them, such as 404 or 500-599",
     ),
     (
         "^[A-Za-z0-9._~-]+$",

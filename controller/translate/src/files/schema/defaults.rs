@@ -37,7 +37,14 @@ impl Schema {
     }
 
     fn unknown(&self, name: &str, path: &FieldPath) -> Remark {
-        let hint = suggest::hint(name, self.properties.keys().map(String::as_str));
+        let known = || self.properties.keys().map(String::as_str);
+        let hint = match suggest::hint(name, known()) {
+            hint if hint.is_empty() && self.properties.len() <= MOST_LISTED => {
+                let known: Vec<&str> = known().collect();
+                format!(" (there are {})", known.join(", "))
+            }
+            hint => hint,
+        };
         let text = format!("unknown field{hint}");
         Remark::warning(path, Reason::UnknownField, text)
     }
@@ -65,3 +72,6 @@ impl Schema {
         }
     }
 }
+
+/// As many fields as a message may list, where none has a similar name.
+const MOST_LISTED: usize = 12;

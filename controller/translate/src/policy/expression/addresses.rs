@@ -129,7 +129,7 @@ pub(crate) fn is_client_address_of(select: &SelectExpr) -> bool {
 }
 
 /// The text of a literal.
-fn text(expression: &IdedExpr) -> Option<&str> {
+pub(super) fn text(expression: &IdedExpr) -> Option<&str> {
     match &expression.expr {
         Expr::Literal(LiteralValue::String(text)) => Some(text.inner()),
         _ => None,
