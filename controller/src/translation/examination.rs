@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
-use translate::diagnosis::{Diagnosis, Others, diagnose};
-use translate::status::Reason;
-use translate::{ObjectRef, Translator};
+use translate::diagnosis::{Diagnosis, Hints, Others, diagnose};
+use translate::status::{Reason, Status};
+use translate::{ObjectRef, Store, Translator};
 
 use crate::outputs::Outputs;
 
@@ -27,8 +27,25 @@ pub(super) struct Examination {
     settling: BTreeMap<(ObjectRef, String), Instant>,
 }
 
-/// What was found, and how long that took.
-type Examined = (Vec<Diagnosis>, Duration);
+/// The statuses, as translation has them, that say of an object that it does not exist.
+pub(super) type Missing = BTreeMap<ObjectRef, Arc<Status>>;
+
+/// The result of an examination.
+#[derive(Debug)]
+struct Examined {
+    found: Vec<Diagnosis>,
+    hinted: Vec<Hinted>,
+    /// How long it took.
+    took: Duration,
+}
+
+/// A status with a hint at what was probably meant, by the names that there are now.
+#[derive(Debug)]
+pub(super) struct Hinted {
+    pub(super) object: ObjectRef,
+    pub(super) before: Arc<Status>,
+    pub(super) after: Status,
+}
 
 impl Examination {
     /// Notes that objects have changed.
@@ -54,24 +71,36 @@ impl Examination {
     }
 
     /// Takes the result of an examination that has ended, and begins the next one if that is due.
-    pub(super) fn go_on(&mut self, translator: &Translator, outputs: &Outputs) {
-        let now = Instant::now();
+    /// Returns the statuses of which the names that they hint at may have changed.
+    pub(super) fn go_on(
+        &mut self,
+        translator: &Translator,
+        missing: &Missing,
+        outputs: &Outputs,
+    ) -> Vec<Hinted> {
+        let (now, mut hinted) = (Instant::now(), Vec::new());
         // One that panicked, by a defect, has been logged: the findings before stay.
-        if let Some(Ok((found, took))) = self.ended.take() {
-            self.not_before = Some(now + took * SHARE);
-            self.take(found, outputs, now);
+        if let Some(Ok(examined)) = self.ended.take() {
+            self.not_before = Some(now + examined.took * SHARE);
+            self.take(examined.found, outputs, now);
+            hinted = examined.hinted;
         }
         if self.running.is_some() || self.due.is_none_or(|due| due > now) {
-            return;
+            return hinted;
         }
         self.due = None;
         // The objects are shared: a clone costs some nanoseconds for each.
         let (store, options) = (translator.store().clone(), translator.options().clone());
+        let missing = missing.clone();
         self.running = Some(spawn_blocking(move || {
             let started = Instant::now();
-            let found = diagnose(&store, &options, Others::Hidden);
-            (found, started.elapsed())
+            Examined {
+                found: diagnose(&store, &options, Others::Hidden),
+                hinted: hinted_again(&store, missing),
+                took: started.elapsed(),
+            }
         }));
+        hinted
     }
 
     /// Hands over what changed.
@@ -123,6 +152,23 @@ impl Examination {
     }
 }
 
+/// Completes statuses again: translation does so only when it writes them, and names come and go meanwhile. What
+/// there is no room for stays as it is.
+fn hinted_again(store: &Store, missing: Missing) -> Vec<Hinted> {
+    let hints = Hints::new(store, Others::Hidden);
+    let hinted = missing.into_iter().map(|(object, before)| {
+        let mut after = Status::clone(&before);
+        hints.complete(&object, &mut after);
+        let hinted = Hinted {
+            object,
+            before,
+            after,
+        };
+        (!hints.take_shortness()).then_some(hinted)
+    });
+    hinted.flatten().collect()
+}
+
 /// Time from a change to the examination, so that one sees all objects of a `kubectl apply`: 500 ms.
 const DELAY: Duration = Duration::from_millis(500);
 /// At least this many times as long as an examination took, none follows: it takes 2 % of a processor at most.
@@ -168,7 +214,9 @@ mod tests {
         /// Goes on until nothing runs or is due before this time.
         async fn pass(&mut self, until: Instant) {
             loop {
-                self.examination.go_on(&self.translator, &self.outputs);
+                let missing = Missing::new();
+                self.examination
+                    .go_on(&self.translator, &missing, &self.outputs);
                 let is_due = self.examination.due.is_some_and(|it| it <= until);
                 if self.examination.running.is_none() && !is_due {
                     return sleep_until(until).await;

@@ -35,7 +35,7 @@ use xds::delta::{Encoded, Member, Publication};
 use xds::model::{Change, ObjectName, ResourceKey};
 
 pub use self::defects::leave_defects_to_the_log;
-use self::examination::Examination;
+use self::examination::{Examination, Missing};
 use self::gather::gather;
 use self::intake::Intake;
 use self::measures::Measures;
@@ -58,6 +58,8 @@ pub struct Translation {
     ports: Ports,
     oversized: Oversized,
     examination: Examination,
+    /// Statuses that name what does not exist, without the hints that their readers get.
+    missing: Missing,
     /// Services that are not used as a whole.
     services_in_part: BTreeSet<ObjectName>,
     statuses: SharedValues<Status>,
@@ -98,6 +100,7 @@ impl Translation {
             ports: Ports::default(),
             oversized: Oversized::default(),
             examination: Examination::default(),
+            missing: Missing::default(),
             services_in_part: BTreeSet::new(),
             statuses: SharedValues::default(),
             is_started: false,
@@ -151,7 +154,7 @@ impl Translation {
             if is_serving {
                 pending.passed(count, took);
             }
-            self.examination.go_on(&self.translator, &self.outputs);
+            self.examine();
             // Yields if changes keep coming.
             tokio::task::yield_now().await;
         }
@@ -288,16 +291,40 @@ impl Translation {
     }
 
     fn set_statuses(&mut self, statuses: Vec<(ObjectRef, Option<Status>)>) {
-        let shared = &mut self.statuses;
+        let (shared, missing) = (&mut self.statuses, &mut self.missing);
         let hints = Hints::new(self.translator.store(), Others::Hidden);
         let statuses = statuses.into_iter().map(|(object, mut status)| {
             match &mut status {
-                Some(status) => hints.complete(&object, status),
-                None => shared.released(),
+                Some(status) => {
+                    if Hints::concern(status) {
+                        missing.insert(object.clone(), Arc::new(status.clone()));
+                        hints.complete(&object, status);
+                    } else {
+                        missing.remove(&object);
+                    }
+                }
+                None => {
+                    missing.remove(&object);
+                    shared.released();
+                }
             }
             (object, status.map(|it| shared.share(it)))
         });
         self.outputs.statuses.set_all(statuses);
+    }
+
+    /// Goes on with the examination, and writes again what hints at names that have come or gone.
+    fn examine(&mut self) {
+        let hinted = self
+            .examination
+            .go_on(&self.translator, &self.missing, &self.outputs);
+        for it in hinted {
+            let known = self.missing.get(&it.object);
+            if known.is_some_and(|known| Arc::ptr_eq(known, &it.before)) {
+                let status = self.statuses.share(it.after);
+                self.outputs.statuses.set(&it.object, Some(status));
+            }
+        }
     }
 }
 

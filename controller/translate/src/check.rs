@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::net::IpAddr;
 
 use crate::diagnosis::{Diagnosis, Hints, Others, diagnose};
-use crate::files::{Configuration, Finding, Source, UnknownFields};
+use crate::files::{Configuration, Finding, Severity, Source, UnknownFields};
 use crate::gateway::api::Gateway;
 use crate::gateway::status::ListenerStatus;
 use crate::level::Level;
@@ -63,7 +63,7 @@ pub fn check(
     let store: Store = configuration.in_force().collect();
     let options = options(&store);
     let mut translation = translate(&store, &options);
-    let hints = Hints::new(&store, Others::Named);
+    let hints = Hints::new(&store, Others::Named).besides(refused(&findings, &store));
     hints.complete_all(&mut translation.statuses);
     write_statuses(&translation.statuses, out)?;
     let mut problems: Vec<(Level, String)> = findings.iter().map(of_finding).collect();
@@ -92,6 +92,13 @@ pub fn check(
         Some(Level::Warning) => Verdict::Doubtful,
         Some(Level::Note) | None => Verdict::Good,
     })
+}
+
+/// The objects that are written, and of which nothing is in force.
+pub fn refused(findings: &[Finding], store: &Store) -> Vec<ObjectRef> {
+    let objects = findings.iter().filter(|it| it.severity == Severity::Error);
+    let objects = objects.filter_map(|it| it.object.clone());
+    objects.filter(|it| !store.contains(it)).collect()
 }
 
 /// Of a Service whose EndpointSlices the cluster may make it is no mistake to have none.

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
-use translate::check::{Slices, expect_slices};
+use translate::check::{Slices, expect_slices, refused};
 use translate::diagnosis::{Hints, Others, diagnose};
 use translate::files::{Configuration, UnknownFields};
 use translate::status::Status;
@@ -34,7 +34,8 @@ pub(super) fn reports(
         ..check::options(&store)
     };
     let mut statuses = translate(&store, &options).statuses;
-    Hints::new(&store, Others::Named).complete_all(&mut statuses);
+    let hints = Hints::new(&store, Others::Named).besides(refused(&findings, &store));
+    hints.complete_all(&mut statuses);
     let mut diagnoses = diagnose(&store, &options, Others::Named);
     expect_slices(&mut diagnoses, Slices::InFilesOrCluster);
     let (gateways, all) = objects(&store, &statuses);

@@ -1,8 +1,10 @@
 //! "Did you mean": what somebody who named an object that does not exist probably meant.
 
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
+use xds::fast_hash::FastHashMap;
 use xds::model::ObjectName;
 
 use crate::files::suggest;
@@ -25,8 +27,14 @@ pub enum Others {
 pub struct Hints<'a> {
     store: &'a Store,
     others: Others,
+    /// Objects that are written, and refused.
+    invalid: BTreeSet<ObjectRef>,
     /// Names that may still be compared, so that a flood of mistakes stays cheap.
     left: Cell<usize>,
+    /// Names compared for readers of each namespace.
+    taken: RefCell<FastHashMap<Box<str>, usize>>,
+    /// Whether a hint was left out because too many names would have been compared.
+    is_short: Cell<bool>,
 }
 
 impl<'a> Hints<'a> {
@@ -36,8 +44,31 @@ impl<'a> Hints<'a> {
         Self {
             store,
             others,
+            invalid: BTreeSet::new(),
             left: Cell::new(MOST_COMPARED),
+            taken: RefCell::default(),
+            is_short: Cell::new(false),
         }
+    }
+
+    /// The same, where these objects are written and refused: they do not exist, and need not be created.
+    #[must_use]
+    pub fn besides(mut self, invalid: impl IntoIterator<Item = ObjectRef>) -> Self {
+        self.invalid.extend(invalid);
+        self
+    }
+
+    /// Whether hints were left out since this was asked last, because too many names would have been compared.
+    #[must_use]
+    pub fn take_shortness(&self) -> bool {
+        self.is_short.take()
+    }
+
+    /// Whether a status says that an object does not exist, so that a hint may follow.
+    #[must_use]
+    pub fn concern(status: &mut Status) -> bool {
+        let mut conditions = status.conditions_mut();
+        conditions.any(|it| it.is_problem() && it.message.contains(MISSING))
     }
 
     /// Completes the messages about objects that do not exist of the status of an object.
@@ -111,12 +142,15 @@ impl<'a> Hints<'a> {
         kind: ObjectKind,
         wanted: &ObjectName,
     ) -> Option<String> {
+        if self.invalid.contains(&ObjectRef::new(kind, wanted)) {
+            return Some(" (the one that is written is invalid)".to_owned());
+        }
         let all = self.store.names(kind);
         let in_namespace = all.iter().filter(|it| it.namespace == wanted.namespace);
         let others = in_namespace.filter(|it| it.name != wanted.name);
         let others = others.filter(|it| *it.namespace == *reader || self.may_tell(kind, it));
         let others: Vec<&str> = others.map(|it| &*it.name).collect();
-        self.take_room(others.len())?;
+        self.take_room(reader, others.len())?;
         if let Some(near) = suggest::nearest(&wanted.name, others) {
             return Some(format!(" (did you mean `{near}`?)"));
         }
@@ -129,7 +163,7 @@ impl<'a> Hints<'a> {
         let mut namesakes = told.iter().filter(|it| it.name == wanted.name);
         match (namesakes.next(), namesakes.next()) {
             (None, _) if kind == ObjectKind::Gateway => {
-                self.take_room(told.len())?;
+                self.take_room(reader, told.len())?;
                 elsewhere(&told, wanted)
             }
             (None, _) => None,
@@ -151,15 +185,24 @@ impl<'a> Hints<'a> {
         known: impl Iterator<Item = &'n str>,
     ) -> String {
         let known: Vec<&str> = known.collect();
-        match self.take_room(known.len()) {
+        match self.take_room(&service.namespace, known.len()) {
             Some(()) => suggest::hint(&service.name, known),
             None => String::new(),
         }
     }
 
-    /// Takes room for comparing so many names; `None` if there is not enough left.
-    fn take_room(&self, names: usize) -> Option<()> {
-        self.left.set(self.left.get().checked_sub(names)?);
+    /// Takes room for comparing so many names for readers of a namespace; `None` if there is not enough left. Each
+    /// takes at most half of what others have left, so that another one always finds some.
+    fn take_room(&self, reader: &str, names: usize) -> Option<()> {
+        let mut taken = self.taken.borrow_mut();
+        let own = taken.get(reader).copied().unwrap_or_default() + names;
+        let left = self.left.get().checked_sub(names);
+        let Some(left) = left.filter(|left| own <= *left) else {
+            self.is_short.set(true);
+            return None;
+        };
+        self.left.set(left);
+        taken.insert(reader.into(), own);
         Some(())
     }
 
@@ -198,6 +241,7 @@ mod tests {
     use super::{Hints, Others};
     use crate::backend::api::Service;
     use crate::objects::kinds::ObjectKind;
+    use crate::objects::object_ref::ObjectRef;
     use crate::objects::store::{Object, Store};
     use xds::model::ObjectName;
 
@@ -264,6 +308,22 @@ mod tests {
                 .of_missing("app", ObjectKind::Service, &wanted)
                 .is_some()
         });
-        assert_eq!(found.count(), super::MOST_COMPARED / 1_000);
+        assert_eq!(found.count(), super::MOST_COMPARED / 2_000);
+        assert!(hints.take_shortness());
+        // One tenant's mistakes leave others their hints.
+        let found = hints.of_missing("other", ObjectKind::Service, &wanted);
+        assert!(found.is_some() && !hints.take_shortness());
+    }
+
+    #[test]
+    fn an_object_that_is_written_and_refused_need_not_be_created() {
+        let store = store(&[("app", "shop")]);
+        let hints = Hints::new(&store, Others::Named);
+        let invalid = ObjectRef::new(ObjectKind::Service, &ObjectName::new("app", "shpo"));
+        let hints = hints.besides([invalid]);
+        let message = "Service app/shpo does not exist: create it";
+        let expected =
+            "Service app/shpo does not exist (the one that is written is invalid): create it";
+        assert_eq!(hints.completed("app", message), expected);
     }
 }
