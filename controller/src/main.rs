@@ -251,15 +251,20 @@ fn start_writers(
     let client = client(config, Retries::Never)?;
     let args = &context.args;
     let measures = QueueMeasures::new(&context.metrics);
-    let (events, writing_events) =
-        Events::new(client.clone(), &args.controller_name, &args.pod_name);
+    let metrics = StatusMetrics::new(&context.metrics);
+    let (events, writing_events) = Events::new(
+        client.clone(),
+        &args.controller_name,
+        &args.pod_name,
+        metrics.clone(),
+    );
     spawn_until_stopped(context, tasks, writing_events);
     let writer = StatusWriter::new(
         client.clone(),
         Arc::clone(&context.outputs),
         &args.controller_name,
         events,
-        StatusMetrics::new(&context.metrics),
+        metrics,
         &measures,
     );
     let (leadership, stopping) = (writing, &context.stopping);

@@ -87,6 +87,9 @@ pub struct Outputs {
     pub listener_binds: ListenerBinds,
     /// The deployment state of each Gateway: from the deployer to the status writer.
     pub deployments: ChangeTracker<ObjectName, Deployment>,
+    /// Why not all pods of each Gateway's proxies run, `None` if all do or may be starting; absent before they were
+    /// looked at: from the deployer to the status writer.
+    pub pods: ChangeTracker<ObjectName, Option<String>>,
     /// Acknowledgements of each Gateway's proxies: from the xDS server to the status writer.
     pub acknowledgements: ChangeTracker<ObjectName, Arc<Acknowledgements>>,
     /// The CA certificates (PEM) that proxies trust, which the deployer mounts for each proxy: from

@@ -105,6 +105,7 @@ impl Sources {
         outputs.class_parameters.discard_changes();
         self.children.changed.discard_changes();
         self.children.namespaces.discard_changes();
+        self.children.workloads.discard_changes();
     }
 
     /// Deploys a Gateway in its current version.

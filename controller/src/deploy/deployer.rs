@@ -15,6 +15,7 @@ use xds::model::ObjectName;
 
 use super::applier::Applier;
 use super::attempt::{Attempt, Sources};
+use super::availability::Availability;
 use super::child::Child;
 use super::settings::Settings;
 use super::watch::Children;
@@ -77,7 +78,17 @@ impl Deployer {
         self.input.outputs.addresses_known.send_replace(true);
         let sources = Arc::clone(&self.input);
         let discard = || sources.discard_changes();
-        while leadership.during(&mut stopping, discard, self.lead()).await {
+        loop {
+            let availability = Availability::new(Arc::clone(&sources));
+            let lead = async {
+                tokio::select! {
+                    () = self.lead() => {}
+                    () = availability.lead() => {}
+                }
+            };
+            if !leadership.during(&mut stopping, discard, lead).await {
+                return;
+            }
             info!("another replica is the leader and deploys from here on");
             self.in_flight.shutdown().await;
             self.queue = Queue::default();
@@ -86,6 +97,9 @@ impl Deployer {
             let deployments = &sources.outputs.deployments;
             let gateways = deployments.keys().into_iter();
             deployments.set_all(gateways.map(|gateway| (gateway, None)));
+            let pods = &sources.outputs.pods;
+            let gateways = pods.keys().into_iter();
+            pods.set_all(gateways.map(|gateway| (gateway, None)));
         }
     }
 

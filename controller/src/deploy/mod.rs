@@ -8,9 +8,11 @@
 mod applier;
 mod at_once;
 mod attempt;
+mod availability;
 mod child;
 mod deployer;
 pub mod labels;
+mod looks;
 mod overlay;
 pub mod parameters;
 mod pod_counts;

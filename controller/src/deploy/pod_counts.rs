@@ -38,6 +38,11 @@ impl PodCounts {
         }
     }
 
+    /// Whether all wanted pods are of the current version and available.
+    pub(super) fn are_all_available(self) -> bool {
+        self.available >= self.wanted
+    }
+
     /// Whether the pods can take the place of an old workload's: all of them are ready, or as many as serve
     /// there. With a broken node, a DaemonSet never has all.
     pub(super) fn can_replace(self, old: Self) -> bool {

@@ -35,6 +35,8 @@ pub(super) struct Children {
     pub(super) namespaces: ChangeTracker<String, bool>,
     /// Changed objects, for the deployer.
     pub(super) changed: ChangeTracker<Child, ObservedChild>,
+    /// The resource version of each workload, which changes with its status, for who looks at its pods.
+    pub(super) workloads: ChangeTracker<Child, Option<String>>,
     /// Kinds that were listed completely.
     listed: watch::Sender<BTreeSet<ChildKind>>,
 }
@@ -80,10 +82,15 @@ impl Children {
     }
 
     /// Stores an object reported by a watch.
-    fn put(&self, child: &Child, seen: ObservedChild) {
+    fn put(&self, child: &Child, metadata: &ObjectMeta) {
+        let seen = ObservedChild::of(metadata);
         let mut known = self.known();
         known.seen.insert(child.clone(), seen.clone());
         self.changed.set(child, Some(seen));
+        if child.kind.is_workload() {
+            let version = metadata.resource_version.clone();
+            self.workloads.set(child, Some(version));
+        }
     }
 
     /// Removes a deleted object.
@@ -94,6 +101,7 @@ impl Children {
         }
         known.seen.remove(child);
         self.changed.set(child, None);
+        self.workloads.set(child, None);
     }
 
     /// Whether all kinds were listed.
@@ -309,7 +317,7 @@ async fn follow<K>(
             Ok(Event::InitApply(object)) => {
                 let child = child(kind, object.meta());
                 note(&child, Some(&object));
-                children.put(&child, ObservedChild::of(object.meta()));
+                children.put(&child, object.meta());
                 listing.insert(child);
             }
             Ok(Event::InitDone) => {
@@ -327,7 +335,7 @@ async fn follow<K>(
             Ok(Event::Apply(object)) => {
                 let child = child(kind, object.meta());
                 note(&child, Some(&object));
-                children.put(&child, ObservedChild::of(object.meta()));
+                children.put(&child, object.meta());
             }
             Ok(Event::Delete(object)) => {
                 let child = child(kind, object.meta());
@@ -393,11 +401,15 @@ mod tests {
         }
     }
 
-    fn seen(uid: &str) -> ObservedChild {
-        ObservedChild::of(&ObjectMeta {
+    fn metadata(uid: &str) -> ObjectMeta {
+        ObjectMeta {
             uid: Some(uid.to_owned()),
             ..ObjectMeta::default()
-        })
+        }
+    }
+
+    fn seen(uid: &str) -> ObservedChild {
+        ObservedChild::of(&metadata(uid))
     }
 
     /// As when a Gateway is deleted while its Service is applied, and created again.
@@ -405,7 +417,7 @@ mod tests {
     fn a_late_response_does_not_restore_a_deleted_object() {
         let (children, child) = (Children::default(), service());
         children.begin(&child);
-        children.put(&child, seen("first"));
+        children.put(&child, &metadata("first"));
         children.remove(&child, "first");
         children.record_response(&child, Some(seen("first")));
         assert_eq!(children.get(&child), None);

@@ -15,6 +15,7 @@ pub struct StatusMetrics {
     backlog: Gauge,
     missing_targets: Gauge,
     unavailable: Gauge,
+    events_dropped: Counter,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -54,6 +55,12 @@ impl StatusMetrics {
                  rejected. 0 on replicas that are not the leader",
                 new.unavailable.clone(),
             );
+            registry.register(
+                "events_dropped",
+                "Kubernetes Events that could not be written: the API server did not take them in time, or the object \
+                 is gone. Conditions have the same text",
+                new.events_dropped.clone(),
+            );
         });
         new
     }
@@ -70,6 +77,10 @@ impl StatusMetrics {
             Outcome::Refused => refused,
         };
         self.writes.get_or_create(&Labels { result }).inc();
+    }
+
+    pub(super) fn event_dropped(&self) {
+        self.events_dropped.inc();
     }
 
     pub(super) fn set_missing_targets(&self, policies: usize) {

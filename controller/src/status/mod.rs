@@ -6,18 +6,19 @@
 //! [`StatusWriter`] does the I/O.
 
 mod acks;
+mod blamed;
+pub mod events;
 pub mod merge;
 mod metrics;
 pub mod plan;
 mod presence;
 pub mod programmed;
-pub mod refusal;
 mod send;
 mod symptoms;
 mod warnings;
 mod writer;
 
+pub use events::Events;
 pub use metrics::StatusMetrics;
 pub use programmed::Deployment;
-pub use refusal::Events;
 pub use writer::StatusWriter;

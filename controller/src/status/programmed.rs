@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
+use translate::NOT_ALL_RUN;
 use translate::status::shortened;
 use translate::status::{
     Blame, Condition, ConditionStatus, ConditionType, ListenerStatus, Reason, Status,
@@ -32,12 +33,37 @@ pub enum Deployment {
     /// The objects have not been applied since the start.
     #[default]
     Unknown,
-    /// All objects are applied.
+    /// All objects are applied; whether their pods run is not known yet.
+    Applied,
+    /// All objects are applied, and their pods run or are starting.
     Done,
     /// All objects are applied, and those of an earlier version still run; why.
     Unfinished(String),
     /// It cannot be applied; with advice.
     Refused(String),
+    /// All objects are applied, and not all of their pods run; with advice.
+    WithoutPods(String),
+}
+
+impl Deployment {
+    /// Adds to the state of the objects what is known of their pods: why not all run, or that they do.
+    #[must_use]
+    pub fn with_pods(self, pods: Option<Option<String>>) -> Self {
+        match (self, pods) {
+            (Self::Done | Self::Unfinished(_), Some(Some(why))) => Self::WithoutPods(why),
+            (Self::Done, None) => Self::Applied,
+            (known, _) => known,
+        }
+    }
+
+    /// Why the last changes are not in effect everywhere.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Refused(why) | Self::WithoutPods(why) => Some(why),
+            Self::Unknown | Self::Applied | Self::Done | Self::Unfinished(_) => None,
+        }
+    }
 }
 
 /// The inputs of `Programmed` besides the translation.
@@ -81,13 +107,14 @@ pub fn compose(status: &mut Status, inputs: ProgrammedInputs<'_>) {
 fn report_deployment(conditions: &mut Vec<Condition>, inputs: ProgrammedInputs<'_>) {
     let generation = conditions.first().map(|it| it.observed_generation);
     let generation = generation.unwrap_or_default();
+    let before = || failure_of(inputs.present, generation);
     let why = match inputs.deployment {
-        Deployment::Refused(why) => why.clone(),
-        Deployment::Unknown => match failure_of(inputs.present, generation) {
-            Some(why) => why,
-            None => return,
-        },
-        Deployment::Done | Deployment::Unfinished(_) => return,
+        Deployment::Unknown => before(),
+        Deployment::Applied => before().filter(|it| it.starts_with(NOT_ALL_RUN)),
+        known => known.failure().map(str::to_owned),
+    };
+    let Some(why) = why else {
+        return;
     };
     conditions.push(Condition {
         kind: ConditionType::DeploymentFailed,
@@ -182,14 +209,20 @@ fn evaluate(
     if let Some(message) = message {
         let note = match inputs.deployment {
             Deployment::Refused(why) => format!("{NOT_DEPLOYED}{why}"),
-            Deployment::Unfinished(why) => format!("{UNFINISHED}{why}"),
-            Deployment::Unknown | Deployment::Done => String::new(),
+            Deployment::Unfinished(why) | Deployment::WithoutPods(why) => {
+                format!("{UNFINISHED}{why}")
+            }
+            Deployment::Unknown | Deployment::Applied | Deployment::Done => String::new(),
         };
         condition.message = format!("{message}{note}").into();
         return;
     }
-    if let Some(why) = failure {
-        deny(condition, Reason::Invalid, why.clone());
+    if let Some(why) = inputs.deployment.failure() {
+        let reason = match inputs.deployment {
+            Deployment::WithoutPods(_) => Reason::NoResources,
+            _ => Reason::Invalid,
+        };
+        deny(condition, reason, why.to_owned());
         condition.blame = Blame::Own;
         return;
     }

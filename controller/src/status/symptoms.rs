@@ -20,7 +20,7 @@ use translate::status::{
 use xds::delta::Fact;
 use xds::model::{ObjectName, ResourceKey};
 
-use super::refusal::object_of;
+use super::events::object_of;
 use super::warnings::{Tone, Warning};
 use crate::outputs::{Acknowledgements, SeenSymptom};
 

@@ -18,6 +18,8 @@ use translate::api::{BackendTlsPolicy, Resource as _, XBackend};
 use translate::diagnosis::Diagnosis;
 use translate::status::{ProblemCondition, Reason, Status};
 
+use super::blamed::Fault;
+
 /// The warnings about all objects, each reported once, and a flood of them slowly.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
@@ -62,6 +64,10 @@ pub(super) struct Knowledge<'a> {
     pub(super) invalid: Option<&'a str>,
     /// Why it cannot be deployed.
     pub(super) undeployed: Option<&'a str>,
+    /// Why a proxy rejects it.
+    pub(super) refused: Option<&'a str>,
+    /// What others that refer to it find wrong with it.
+    pub(super) blamed: &'a [Fault],
     /// What only proxies see of it.
     pub(super) seen: Option<&'a Warning>,
 }
@@ -106,8 +112,8 @@ impl Warnings {
             return None;
         }
         self.settling.remove(object);
-        if !self.take_room(object, now) {
-            self.postpone(object);
+        if !self.has_room_now(object, now) {
+            self.postpone(object, Tone::Warning);
             return None;
         }
         self.reported.insert(object.clone(), identity);
@@ -122,7 +128,11 @@ impl Warnings {
     /// That all problems of an object are resolved, if any was reported.
     fn is_well(&mut self, object: &ObjectRef, now: Instant) -> Option<Warning> {
         self.reported.remove(object)?;
-        self.take_room(object, now).then(|| Warning {
+        if !self.has_room_now(object, now) {
+            self.postpone(object, Tone::Normal);
+            return None;
+        }
+        Some(Warning {
             tone: Tone::Normal,
             reason: RESOLVED.to_owned(),
             text: "what was reported before is resolved: the object works as it is written"
@@ -130,20 +140,24 @@ impl Warnings {
         })
     }
 
-    /// Takes the room of one Event, if there is any.
-    fn take_room(&mut self, object: &ObjectRef, now: Instant) -> bool {
+    fn has_room_now(&mut self, object: &ObjectRef, now: Instant) -> bool {
         self.forget(now);
-        let namespace = &object.name.namespace;
-        let has_room = self.has_room(namespace);
-        if has_room {
-            self.recent.push_back((now, Arc::clone(namespace)));
-        }
-        has_room
+        self.has_room(&object.name.namespace)
+    }
+
+    /// Notes that an Event about an object is sent: only those take room.
+    pub(super) fn sent(&mut self, object: &ObjectRef, now: Instant) {
+        let namespace = Arc::clone(&object.name.namespace);
+        self.recent.push_back((now, namespace));
     }
 
     /// Reports an object later, in the state that it has then.
-    pub(super) fn postpone(&mut self, object: &ObjectRef) {
-        self.reported.remove(object);
+    pub(super) fn postpone(&mut self, object: &ObjectRef, tone: Tone) {
+        match tone {
+            Tone::Warning => drop(self.reported.remove(object)),
+            // Something was reported, whatever it was.
+            Tone::Normal => drop(self.reported.insert(object.clone(), String::new())),
+        }
         if self.is_waiting.insert(object.clone()) {
             let namespace = Arc::clone(&object.name.namespace);
             let line = self.waiting.entry(namespace).or_default();
@@ -240,6 +254,18 @@ fn problems(object: &ObjectRef, knowledge: Knowledge<'_>) -> Vec<Problem> {
             format!("this version is invalid; the previous one, if any, stays in effect: {why}");
         all.push(lasting(Reason::UnsupportedValue, text));
     }
+    if let Some(why) = knowledge.refused {
+        let text = format!("a proxy rejected it; the previous version, if any, stays: {why}");
+        all.push(Problem {
+            reason: REFUSED.to_owned(),
+            known: text.clone(),
+            text,
+            is_urgent: true,
+            is_missing: false,
+        });
+    }
+    let blamed = knowledge.blamed.iter();
+    all.extend(blamed.map(|it| lasting(it.reason, it.text.clone())));
     if let Some(why) = knowledge.undeployed {
         all.push(lasting(Reason::DeploymentFailed, why.to_owned()));
     }
@@ -326,6 +352,8 @@ const URGENT: [Reason; 3] = [
 ];
 /// Reasons that are no mistake: what is not in use, or on its way.
 const UNREPORTED: [Reason; 3] = [Reason::NotInUse, Reason::Pending, Reason::NotAssigned];
+/// The reason of Events about what proxies reject.
+const REFUSED: &str = "RefusedByProxy";
 /// The reason of Events about what is corrected.
 const RESOLVED: &str = "Resolved";
 /// How long a problem lasts before it is reported: 2 s.

@@ -17,12 +17,13 @@ use translate::{ObjectKind, ObjectRef};
 use xds::model::ObjectName;
 
 use super::acks::{ack_counts, changed_resources};
+use super::blamed::Blamed;
+use super::events::{Events, object_of};
 use super::merge::{Author, NameUse};
 use super::metrics::StatusMetrics;
 use super::plan::{StatusInputs, Write, listener_sets_in, plan};
 use super::presence::Presence;
 use super::programmed::{AckCount, Deployment};
-use super::refusal::{Events, ReportedRejections, object_of};
 use super::send::send;
 use super::symptoms::{ShownSymptoms, SymptomInputs};
 use super::warnings::Warnings;
@@ -47,8 +48,8 @@ pub struct StatusWriter {
     acknowledgements: BTreeMap<ObjectName, Arc<Acknowledgements>>,
     /// Why proxies reject an object's resources.
     refused: BTreeMap<ObjectRef, BTreeMap<ObjectName, String>>,
-    reported: ReportedRejections,
     warnings: Warnings,
+    blamed: Blamed,
     symptoms: ShownSymptoms,
     presence: Presence,
 }
@@ -76,7 +77,7 @@ impl StatusWriter {
             measures,
             acknowledgements: BTreeMap::new(),
             refused: BTreeMap::new(),
-            reported: ReportedRejections::default(),
+            blamed: Blamed::default(),
             warnings: Warnings::default(),
             symptoms: ShownSymptoms::default(),
             presence: Presence::default(),
@@ -103,6 +104,7 @@ impl StatusWriter {
             self.in_flight.shutdown().await;
             self.queue = Queue::default();
             self.warnings = Warnings::default();
+            self.blamed = Blamed::default();
             self.symptoms = ShownSymptoms::default();
             self.metrics.set_missing_targets(0);
             self.metrics.set_unavailable(0);
@@ -137,12 +139,8 @@ impl StatusWriter {
                         self.acknowledged(gateway);
                     }
                 }
-                gateways = outputs.deployments.changed() => {
-                    let objects = gateways.iter();
-                    let objects = objects.map(|it| ObjectRef::new(ObjectKind::Gateway, it));
-                    self.warn(objects.collect::<Vec<_>>().iter());
-                    self.push_gateways(&gateways);
-                }
+                gateways = outputs.deployments.changed() => self.deployed(&gateways),
+                gateways = outputs.pods.changed() => self.deployed(&gateways),
                 gateways = outputs.session_key_problems.changed() => self.push_gateways(&gateways),
                 gateways = outputs.service_ports.changed() => self.push_gateways(&gateways),
                 Some((object, result)) = self.in_flight.next() => self.done(&object, result),
@@ -212,6 +210,14 @@ impl StatusWriter {
         }
     }
 
+    /// The objects or pods of Gateways have changed.
+    fn deployed(&mut self, gateways: &BTreeSet<ObjectName>) {
+        let objects = gateways.iter();
+        let objects = objects.map(|it| ObjectRef::new(ObjectKind::Gateway, it));
+        self.warn(objects.collect::<Vec<_>>().iter());
+        self.push_gateways(gateways);
+    }
+
     /// Queues Gateways with their ListenerSets.
     fn push_gateways(&mut self, gateways: &BTreeSet<ObjectName>) {
         for gateway in gateways {
@@ -251,28 +257,14 @@ impl StatusWriter {
                 refusals.insert(gateway.clone(), why.clone());
             }
         }
-        self.record_events(&before, &after);
-        let now = Instant::now();
-        let policies = self.symptoms.observe(gateway, (&before, &after), now);
-        self.warn(policies.iter());
+        let refused = before.refused.keys().chain(after.refused.keys());
+        let refused: BTreeSet<ObjectRef> = refused.filter_map(object_of).collect();
+        let policies = self
+            .symptoms
+            .observe(gateway, (&before, &after), Instant::now());
+        self.warn(policies.union(&refused));
         objects.extend(policies);
         self.push(&objects);
-    }
-
-    fn record_events(&mut self, before: &Acknowledgements, after: &Acknowledgements) {
-        let now = Instant::now();
-        let new_refusals = self
-            .reported
-            .new_ones(before.refused.keys(), &after.refused, now);
-        for (resource, why) in new_refusals {
-            let Some(object) = object_of(resource) else {
-                continue;
-            };
-            let observed = self.outputs.observed.get(&object);
-            let version = observed.as_ref().map(|it| &*it.api_version);
-            let uid = observed.as_ref().map_or("", |it| &*it.uid);
-            self.events.refused(&object, version, uid, why);
-        }
     }
 
     /// Starts every due write. Returns when the next one is due.
@@ -317,7 +309,7 @@ impl StatusWriter {
         let now = Instant::now();
         let are_gone = |it: &ObjectName| self.presence.is_absent(it, now);
         let are_proxies_gone = gateway.as_ref().is_some_and(are_gone);
-        let deployment = gateway.and_then(|it| self.outputs.deployments.get(&it));
+        let deployment = gateway.map(|it| self.deployment(&it));
         let nothing = BTreeMap::new();
         let refused = self.refused.get(object).unwrap_or(&nothing);
         let symptoms = SymptomInputs {
@@ -335,7 +327,7 @@ impl StatusWriter {
         let inputs = StatusInputs {
             observed: &observed,
             translated: translated.as_deref(),
-            deployment: deployment.unwrap_or(Deployment::Unknown),
+            deployment: deployment.unwrap_or_default(),
             are_proxies_gone,
             listeners,
             refused,
@@ -361,6 +353,12 @@ impl StatusWriter {
         };
         let write = plan(object, &inputs, author)?;
         Some((write, observed.resource_version.to_string()))
+    }
+
+    /// The state of a Gateway's objects and of their pods.
+    fn deployment(&self, gateway: &ObjectName) -> Deployment {
+        let deployment = self.outputs.deployments.get(gateway).unwrap_or_default();
+        deployment.with_pods(self.outputs.pods.get(gateway))
     }
 
     fn gateways_of_sets(
@@ -451,6 +449,7 @@ fn discard_changes(outputs: &Outputs) {
     outputs.observed.discard_changes();
     outputs.acknowledgements.discard_changes();
     outputs.deployments.discard_changes();
+    outputs.pods.discard_changes();
     outputs.session_key_problems.discard_changes();
     outputs.service_ports.discard_changes();
 }

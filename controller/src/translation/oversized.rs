@@ -9,7 +9,7 @@ use translate::{BudgetUse, ObjectRef};
 use xds::delta::Encoded;
 use xds::model::ResourceKey;
 
-use crate::status::refusal::object_of;
+use crate::status::events::object_of;
 
 /// The resources that are too large in their current version, and their sizes.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use translate::diagnosis::{Diagnosis, Hints, Others, diagnose};
 use translate::files::admit_value;
 use translate::naming::child_name;
 use translate::status::Reason;
-use translate::{ObjectKind, Options, Store};
+use translate::{ObjectKind, Options, Store, why_not_running};
 
 use super::objects::Object;
 use super::proxy;
@@ -191,18 +191,13 @@ impl<'a> Reader<'a> {
     }
 
     /// Why the Deployment of a Gateway cannot make all its pods: a quota, the security standard of the namespace, a
-    /// webhook. `None` where it can, or may not be read.
+    /// webhook. `None` where it can, or may not be read. What keeps pods from running is said of each.
     fn no_pods(&self, gateway: &str) -> Option<String> {
         let deployments = self.cluster.objects(DEPLOYMENT, Scope::Namespace);
         let name = child_name(gateway);
         let found = self.cluster.get(&deployments, "Deployment", &name);
-        let deployment = found.ok()??;
-        let conditions = deployment.data.pointer("/status/conditions")?.as_array()?;
-        let is_failure = |it: &&Value| {
-            it["type"].as_str() == Some("ReplicaFailure") && it["status"].as_str() == Some("True")
-        };
-        let failure = conditions.iter().find(is_failure)?;
-        failure["message"].as_str().map(str::to_owned)
+        let deployment = serde_json::to_value(found.ok()??).ok()?;
+        why_not_running(&deployment, &[])
     }
 
     /// `None` where the class may not be read: it belongs to the cluster.

@@ -19,7 +19,7 @@ pub(super) struct Findings {
     /// None where the class may not be read.
     pub(super) class: Option<Class>,
     pub(super) proxies: Proxies,
-    /// Why the API server lets no pod be made.
+    /// Why the API server lets not all pods be made.
     pub(super) no_pods: Option<String>,
 }
 
@@ -326,8 +326,11 @@ impl Report {
 
     fn check_proxies(&mut self, proxies: &[Proxy], no_pods: Option<&str>) {
         if let Some(why) = no_pods {
-            let text = format!("not all proxies can be made: {why}");
-            self.add(Level::Error, text);
+            // The controller says so some seconds later.
+            let mut known = self.conditions.iter();
+            if !known.any(|it| it.message.contains(why)) {
+                self.add(Level::Error, why.to_owned());
+            }
         } else if proxies.is_empty() {
             let text = "there are no proxies: the conditions, and the events of the Gateway's Deployment, say why";
             self.add(Level::Error, text.to_owned());

@@ -139,7 +139,8 @@ fn pods_that_cannot_be_made_are_an_error() {
         "status": {"conditions": [
             {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}]}});
     cluster.api.put("apps/v1", "deployments", deployment);
-    let problem = format!("error    not all proxies can be made: {message}");
+    let problem =
+        format!("error    not all proxies run: {message}; raise the quota of the namespace");
     assert_status(&cluster, "status edge", 1, &[&problem]);
 }
 

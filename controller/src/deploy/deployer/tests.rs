@@ -3,6 +3,7 @@
 #[cfg(feature = "test-hooks")]
 mod defects;
 mod mistakes;
+mod pods;
 mod workload;
 
 use serde_json::{Value, json};

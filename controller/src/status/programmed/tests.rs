@@ -320,3 +320,36 @@ fn a_refused_deployment_is_reported_instead_of_the_missing_address() {
     };
     assert_eq!(status.conditions[0].message, "Service edge is taken");
 }
+
+#[test]
+fn pods_that_do_not_run_are_named_and_flip_nothing_that_serves() {
+    let why = format!("{NOT_ALL_RUN}exceeded quota: small; raise it");
+    let done = |pods: Option<Option<&str>>| {
+        Deployment::Done.with_pods(pods.map(|it| it.map(str::to_owned)))
+    };
+    let missing = done(Some(Some(&why)));
+    let condition_text = programmed(4, &missing, acks(0, 0), &Value::Null);
+    assert_eq!(condition_text, format!("False NoResources: {why}"));
+    let served = "True Programmed: requests are served by 1 of 1 proxy";
+    let condition_text = programmed(4, &missing, acks(1, 1), &Value::Null);
+    assert_eq!(condition_text, format!("{served}; {why}"));
+    let condition_text = programmed(4, &done(Some(None)), acks(1, 1), &Value::Null);
+    assert_eq!(condition_text, served);
+    let failed = |deployment: &Deployment, message: &str| {
+        let present = json!({"conditions": [{"type": "DeploymentFailed", "status": "True",
+                                             "observedGeneration": 4, "message": message}]});
+        let mut conditions = vec![condition(ConditionType::Programmed, 4)];
+        let inputs = ProgrammedInputs {
+            deployment,
+            are_proxies_gone: false,
+            listeners: &BTreeMap::new(),
+            present: &present,
+        };
+        report_deployment(&mut conditions, inputs);
+        conditions.len() == 2
+    };
+    assert!(failed(&missing, ""));
+    // A new leader has not looked yet.
+    assert!(failed(&done(None), &why) && !failed(&done(None), "Service edge is taken"));
+    assert!(!failed(&done(Some(None)), &why));
+}

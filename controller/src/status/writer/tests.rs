@@ -1,5 +1,6 @@
 //! On paused time: a minute passes as soon as every task waits.
 
+mod blamed;
 mod failures;
 mod gateways;
 mod policies;
@@ -28,6 +29,10 @@ const GATEWAYS: &str = "/apis/gateway.networking.k8s.io/v1/gateways";
 const POLICIES: &str = "/apis/gateway-system.io/v1alpha1/trafficpolicies";
 const ROUTES: &str = "/apis/gateway.networking.k8s.io/v1/httproutes";
 
+fn metrics_of_events() -> StatusMetrics {
+    StatusMetrics::new(&Metrics::default())
+}
+
 /// A running writer on a cluster.
 struct Scene {
     server: ApiServer,
@@ -44,7 +49,7 @@ impl Scene {
         let (election, leadership) = Leadership::new();
         let (stop, stopping) = Stopping::new();
         let client = server.client();
-        let (events, writing) = Events::new(client.clone(), OURS, "test");
+        let (events, writing) = Events::new(client.clone(), OURS, "test", metrics_of_events());
         tokio::spawn(writing);
         let registry = Metrics::default();
         let metrics = StatusMetrics::new(&registry);
@@ -339,7 +344,7 @@ async fn two_thousand_routes_are_written_eight_at_a_time_and_once_each() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_kept_of_deleted_objects() {
     let (server, outputs) = (ApiServer::default(), Arc::new(Outputs::default()));
-    let (events, writing) = Events::new(server.client(), OURS, "test");
+    let (events, writing) = Events::new(server.client(), OURS, "test", metrics_of_events());
     tokio::spawn(writing);
     let metrics = StatusMetrics::new(&Metrics::default());
     let measures = QueueMeasures::default();

@@ -24,6 +24,7 @@ pub(crate) mod listener_set_status_unit;
 pub(crate) mod listeners_unit;
 pub(crate) mod offer;
 pub(crate) mod overlap;
+pub(crate) mod pods;
 pub(crate) mod properties;
 pub(crate) mod properties_unit;
 pub(crate) mod protocol;

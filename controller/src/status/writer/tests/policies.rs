@@ -11,7 +11,7 @@ use translate::ObjectKind;
 #[tokio::test(start_paused = true)]
 async fn a_policy_with_a_missing_target_gets_an_event_and_is_counted() {
     let (server, outputs) = (ApiServer::default(), Arc::new(Outputs::default()));
-    let (events, writing) = Events::new(server.client(), OURS, "test");
+    let (events, writing) = Events::new(server.client(), OURS, "test", metrics_of_events());
     tokio::spawn(writing);
     let metrics = Metrics::default();
     let measures = StatusMetrics::new(&metrics);
