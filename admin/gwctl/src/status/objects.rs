@@ -84,6 +84,9 @@ pub(super) fn problems(conditions: &[Condition]) -> Vec<&Condition> {
     if problems.iter().any(|it| it.kind != "Programmed") {
         problems.retain(|it| it.kind != "Programmed" || it.reason == PARTIALLY_PROGRAMMED);
     }
+    // Some conditions say the same: that a policy is not accepted, and attached nowhere.
+    let mut seen = BTreeSet::new();
+    problems.retain(|it| it.message.is_empty() || seen.insert(&it.message));
     problems
 }
 
