@@ -74,7 +74,7 @@ pub fn level_of(kind: &str, reason: &str) -> Level {
         )
         | (
             _,
-"HealthChecksStretched"
+            "HealthChecksStretched"
             | "LiteralWildcard"
             | "NoEffect"
             | "NoTopologyHints"

@@ -32,8 +32,8 @@ use crate::home::Home;
 use crate::process::print_line;
 use control_plane::{
     access, bad_input, crowds, endpoints, error_pages, external_auth, features, hostile, idp,
-    inference, kinds, life, live_traffic, long, permissions, precedence, sessions, tenancy,
-    x_backends,
+    inference, kinds, life, live_traffic, long, mistakes, permissions, precedence, sessions,
+    tenancy, x_backends,
 };
 use runner::{Runner, TestCluster};
 use scope::{Images, Scope};
@@ -151,6 +151,8 @@ const TESTS: &[Test] = tests! {
     Controller permissions::every_permission_is_used_and_none_is_missing,
     Controller tenancy::proxies_cannot_read_resources_of_another_gateway,
     Controller tenancy::the_impact_of_hostile_proxies_is_bounded,
+    Controller mistakes::mistakes_in_objects_are_named_until_they_are_mended,
+    Controller mistakes::what_keeps_pods_from_running_is_named_until_it_is_mended,
     Controller bad_input::dangling_references_are_reported_in_the_status,
     Controller bad_input::a_reserved_port_and_an_address_in_use_are_rejected,
     Controller bad_input::names_of_253_characters_are_supported,

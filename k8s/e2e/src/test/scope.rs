@@ -169,15 +169,15 @@ impl Scope {
 
     /// Runs gwctl in the namespace: the one built beside this program.
     pub(super) async fn gwctl(&self, words: &[&str]) -> Result<String> {
-        let own = std::env::current_exe().context("cannot find this program")?;
-        let gwctl = own.with_file_name("gwctl");
-        if !gwctl.is_file() {
-            bail!(
-                "there is no {}: run `cargo build -p gwctl`",
-                gwctl.display()
-            );
-        }
-        self.run(&gwctl.to_string_lossy(), words, "").await
+        self.run(&gwctl()?, words, "").await
+    }
+
+    /// What `gwctl status` prints, which fails while there are errors.
+    pub(super) async fn status(&self) -> Result<String> {
+        let mut command = self.command(&gwctl()?);
+        command.arg("status");
+        let output = spawn_blocking(move || command.output()).await?;
+        Ok(String::from_utf8_lossy(&output?.stdout).into_owned())
     }
 
     async fn run(&self, program: &str, words: &[&str], input: &str) -> Result<String> {
@@ -281,6 +281,19 @@ impl Scope {
 }
 
 /// A client of the API server, which belongs to the runtime that it is made in.
+/// The gwctl that was built beside this program.
+fn gwctl() -> Result<String> {
+    let own = std::env::current_exe().context("cannot find this program")?;
+    let gwctl = own.with_file_name("gwctl");
+    if !gwctl.is_file() {
+        bail!(
+            "there is no {}: run `cargo build -p gwctl`",
+            gwctl.display()
+        );
+    }
+    Ok(gwctl.to_string_lossy().into_owned())
+}
+
 async fn client(kubeconfig: &Path) -> Result<Client> {
     let file = Kubeconfig::read_from(kubeconfig)
         .with_context(|| format!("cannot read {}", kubeconfig.display()))?;

@@ -7,7 +7,7 @@
 //! conformance suite tests), `live_traffic` (what clients notice of failures and changes), `sessions`
 //! (what they notice of new keys),
 //! `access` (who may come in), `precedence` (what tenants cannot lift of it), `tenancy` (proxies with a false identity), `hostile` (a tenant that does its worst), `permissions` (of the
-//! controller), `bad_input`, `crowds` (a thousand mistakes), `idp` (users of an identity provider); `long` are those that take minutes.
+//! controller), `bad_input`, `mistakes` (a catalogue), `crowds` (a thousand mistakes), `idp` (users of an identity provider); `long` are those that take minutes.
 
 pub(super) mod access;
 pub(super) mod bad_input;
@@ -24,6 +24,7 @@ pub(super) mod kinds;
 pub(super) mod life;
 pub(super) mod live_traffic;
 pub(super) mod long;
+pub(super) mod mistakes;
 pub(super) mod permissions;
 pub(super) mod precedence;
 mod proxy;

@@ -11,6 +11,7 @@ use xds::model::Kind;
 
 use super::edge_gateway::{EdgeGateway, HOST, service};
 use super::kinds::{object, own};
+use super::mistakes;
 use super::proxy::{AUDIENCE, ControllerTunnel, pods, token};
 use super::{ControlPlane, NAMESPACE};
 use crate::test::manifests::{EchoProtocol, gateway, listener, route};
@@ -63,6 +64,7 @@ pub(in crate::test) async fn every_permission_is_used_and_none_is_missing(
     }
     use_an_autoscaler(scope).await?;
     change_the_workload(scope).await?;
+    mistakes::an_image_is_missing(scope).await?;
     let mut of_cluster = granted(&of_cluster);
     of_cluster.retain(|it| !UNUSED.contains(&&**it));
     let mut of_namespace = granted(&role(scope, "role/gateway").await?);
