@@ -6,14 +6,15 @@ use std::time::{Duration, SystemTime};
 use http::StatusCode;
 
 use crate::channel::Channel;
+use crate::channel::relay::Side;
 use crate::failure::FailureKind;
 use crate::http::h1::RequestKind;
 use crate::http::h1::encode::{LocalResponse, Persist};
 use crate::http::head::Version;
-use crate::limits::{ANSWER_PIECE_BYTES, Limits};
+use crate::limits::Limits;
 use crate::shard::Shard;
-use crate::shard::deadline::Expiry;
 
+use super::local_body::{LocalBody, Presence};
 use super::{Client, NextStep};
 
 /// Responds to a request for a removed bind, to which no policy applies any more.
@@ -23,16 +24,17 @@ pub(crate) async fn reject_for_removed_bind(shard: &Shard, client: &Client) -> N
     tracing::debug!(client = %client.hop.address(), "refused a request: its bind was removed");
     let (mut lines, mut out) = (Vec::new(), Vec::new());
     write_date(&mut lines);
+    let body = LocalBody::Bytes(kind.text().as_bytes());
     let response = LocalResponse {
         status: StatusCode::NOT_FOUND,
         request_kind: RequestKind::Other,
         client: Version::Http11,
         persist: Persist::Close,
         append: &lines,
-        body: kind.text().as_bytes(),
+        length: body.len(),
     };
     let timeout = Limits::default().write_idle_timeout;
-    match send(client, &response, &mut out, (timeout, &mut 0)).await {
+    match send(client, &response, &body, &mut out, (timeout, &mut 0)).await {
         Ok(()) => NextStep::Linger,
         Err(_) => NextStep::Close,
     }
@@ -43,39 +45,27 @@ pub(crate) async fn reject_for_removed_bind(shard: &Shard, client: &Client) -> N
 pub(crate) async fn send(
     client: &Client,
     response: &LocalResponse<'_>,
+    body: &LocalBody<'_>,
     out: &mut Vec<u8>,
     (timeout, sent): (Option<Duration>, &mut u64),
 ) -> io::Result<()> {
-    let mut rest = match &client.stream {
+    match &client.stream {
         Channel::Socket(_) => {
             out.clear();
             response.encode_head(out);
-            response.content()
         }
         Channel::H2(stream) => stream.put_local_response(response),
-    };
-    let mut is_first = true;
-    while is_first || !rest.is_empty() {
-        let piece;
-        (piece, rest) = rest.split_at(rest.len().min(ANSWER_PIECE_BYTES));
-        client.deadline.arm(timeout, Expiry::Disconnect);
-        match &client.stream {
-            Channel::Socket(socket) => {
-                if !is_first {
-                    out.clear();
-                }
-                out.extend_from_slice(piece);
-                socket.write_vec(out).await?;
-            }
-            Channel::H2(stream) => {
-                let end = rest.is_empty().then_some(&b""[..]);
-                stream.send(piece, end).await?;
-            }
-        }
-        *sent = sent.saturating_add(piece.len() as u64);
-        is_first = false;
     }
-    Ok(())
+    let presence = if response.sends_body() {
+        Presence::Sent
+    } else {
+        Presence::Stated
+    };
+    let side = Side {
+        idle: timeout,
+        ..Side::of(&client.stream, &client.deadline)
+    };
+    body.send(&side, out, presence, sent).await
 }
 
 /// Appends the Date of a locally generated response (RFC 9110 section 6.6.1).

@@ -7,6 +7,7 @@ pub(crate) mod client;
 mod expect_continue;
 pub(crate) mod feed;
 mod key_waits;
+pub(crate) mod local_body;
 pub(crate) mod local_response;
 mod outgoing;
 pub(crate) mod page_fetch;

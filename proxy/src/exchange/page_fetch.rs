@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use http::StatusCode;
 use rand::RngExt;
 
+use super::local_body::{LocalBody, Page};
 use super::scratch::Received;
 use super::{Exchange, Holds, Proxy, RequestRecord};
 use crate::channel::relay::Side;
@@ -12,11 +13,11 @@ use crate::config::{Cluster, ClusterIndex, PagesInForce, Rule};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::{PAGE_BYTES, PAGE_TIMEOUT};
 use crate::net::Liveness;
-use crate::policy::answer::{PageRequest, PageResult, PageServer, ServedPage, is_page_request};
+use crate::policy::answer::{PageRequest, PageResult, PageServer, is_page_request, page_lines};
 use crate::policy::normalise::Target;
 use crate::policy::request_id::RequestId;
 use crate::shard::deadline::Deadline;
-use crate::upstream::subrequest::{self, Subrequest, SubrequestLimits};
+use crate::upstream::subrequest::{self, BodyNeed, NoBody, Subrequest, SubrequestLimits};
 
 /// The parts of an exchange that the request for a page uses.
 pub(crate) struct PageFetch<'f, 'a> {
@@ -46,6 +47,11 @@ pub(crate) struct NoPage {
 }
 
 impl NoPage {
+    const NO_MEMORY: Self = Self {
+        result: PageResult::NoMemory,
+        why: "more than half of the memory for buffers is in use",
+    };
+
     fn failed(why: &'static str) -> Self {
         let result = PageResult::Failed;
         Self { result, why }
@@ -64,7 +70,7 @@ impl PageFetch<'_, '_> {
         pages: &PagesInForce,
         server: &PageServer,
         status: StatusCode,
-    ) -> Result<Result<ServedPage, NoPage>, Failure> {
+    ) -> Result<Result<Page<'static>, NoPage>, Failure> {
         let deadline = self.client.deadline;
         // Left over of an earlier wait, it would look as if the client were gone.
         deadline.expired();
@@ -87,7 +93,7 @@ impl PageFetch<'_, '_> {
         pages: &PagesInForce,
         server: &PageServer,
         status: StatusCode,
-    ) -> Result<ServedPage, NoPage> {
+    ) -> Result<Page<'static>, NoPage> {
         if is_page_request(|name| self.received.values(name)) {
             return Err(NoPage {
                 result: PageResult::Nested,
@@ -96,6 +102,9 @@ impl PageFetch<'_, '_> {
         }
         let timeout = timeout(self.client.until, Instant::now());
         let timeout = timeout.ok_or(NoPage::failed("the request's timeout leaves no time"))?;
+        if !self.proxy.shard.may_copy(PAGE_BYTES) {
+            return Err(NoPage::NO_MEMORY);
+        }
         let cluster = pages.cluster(server);
         let cluster = cluster.map_err(|why| NoPage::failed(why.reason()))?;
         let cluster = self.holds.cluster_of_page(cluster);
@@ -120,12 +129,23 @@ impl PageFetch<'_, '_> {
             timeout,
             late: None,
             body_bytes: PAGE_BYTES,
+            body_need: BodyNeed::Optional,
             client: self.watched_client(),
         };
         let reply = subrequest::send(&self.proxy.upstreams, cluster, request, limits).await;
         let reply = reply.map_err(|failure| NoPage::failed(failure.kind.reason()))?;
-        let page = ServedPage::of_response(status, reply.status, &reply.headers, reply.body);
-        page.map_err(NoPage::failed)
+        let lines = page_lines(status, reply.status, &reply.headers);
+        let lines = lines.map_err(NoPage::failed)?;
+        let mut body = reply.body.map_err(|why| match why {
+            NoBody::TooLong => NoPage::failed("its page is too long"),
+            NoBody::NoMemory => NoPage::NO_MEMORY,
+        })?;
+        // It may wait for its client for minutes.
+        body.shrink();
+        Ok(Page {
+            lines,
+            body: LocalBody::Kept(body),
+        })
     }
 
     /// The client, if it can be watched: not one from which nothing is read any more, because its body was too slow,

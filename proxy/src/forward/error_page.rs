@@ -1,13 +1,10 @@
 //! Pages of policies in the place of the contents of backends' errors.
 
-use std::borrow::Cow;
-
 use http::StatusCode;
 use xds::model::Content;
 
-use crate::channel::Channel;
-use crate::channel::relay::Side;
 use crate::exchange::Matched;
+use crate::exchange::local_body::{LocalBody, Page, Presence};
 use crate::exchange::page_fetch::{PageFetch, UploadState};
 use crate::failure::{Failure, FailureKind};
 use crate::http::authority::MAX_HOST_BYTES;
@@ -17,7 +14,8 @@ use crate::http::h1::encode::field;
 use crate::http::head::Framing;
 use crate::http::known::KnownHeader;
 use crate::http::lines::pairs;
-use crate::limits::{ANSWER_PIECE_BYTES, PAGE_DRAIN_BYTES, PAGE_DRAIN_TIMEOUT};
+use crate::limits::{PAGE_DRAIN_BYTES, PAGE_DRAIN_TIMEOUT};
+use crate::memory::Kept;
 use crate::policy::answer::{
     ChosenPage, Facts, PageContent, PageServer, PageSource, Template, describes_content,
 };
@@ -26,13 +24,6 @@ use crate::shard::Shard;
 use crate::shard::deadline::Expiry;
 
 use super::download::{Download, ResponseEnd, ResponseSide};
-
-/// The content of a page to send.
-struct Page<'p> {
-    /// The lines of its fields.
-    lines: Vec<u8>,
-    body: Cow<'p, [u8]>,
-}
 
 impl<'a> Download<'a, '_> {
     /// The page for the error whose head has `length` bytes. Calls of gRPC have none.
@@ -89,17 +80,24 @@ impl<'a> Download<'a, '_> {
         self.buffer.consume(length);
         side.record.status = status;
         side.record.answered = true;
-        let content = if is_head { &[][..] } else { &page.body };
+        let presence = if is_head {
+            Presence::Stated
+        } else {
+            Presence::Sent
+        };
         side.record.bytes_out = 0;
-        send(&side.client, side.out, content, &mut side.record.bytes_out)
-            .await
-            .map_err(|_| {
-                if side.client.deadline.expired() {
-                    FailureKind::ClientStalled
-                } else {
-                    FailureKind::ClientGone
-                }
-            })?;
+        let sent = page
+            .body
+            .send(&side.client, side.out, presence, &mut side.record.bytes_out)
+            .await;
+        side.client.deadline.disarm();
+        sent.map_err(|_| {
+            if side.client.deadline.expired() {
+                FailureKind::ClientStalled
+            } else {
+                FailureKind::ClientGone
+            }
+        })?;
         let is_uploaded = uploaded();
         let is_read = is_uploaded && self.drain(framing, side).await;
         Ok(side.end(framing, is_uploaded, is_read, shard))
@@ -133,7 +131,7 @@ impl<'a> Download<'a, '_> {
                 if served.is_some() {
                     pages_sent.count(PageSource::Backend);
                 }
-                Ok(served.unwrap_or_else(|| built_in(status)))
+                Ok(served.unwrap_or_else(|| built_in(status, &side.proxy.shard)))
             }
         }
     }
@@ -165,11 +163,7 @@ impl<'a> Download<'a, '_> {
             let error = (status.as_u16(), PageSource::Backend);
             trace.served_page(policy, error, server, failed);
         }
-        let page = fetched.ok();
-        Ok(page.map(|page| Page {
-            lines: page.lines,
-            body: Cow::Owned(page.body),
-        }))
+        Ok(fetched.ok())
     }
 
     /// Writes the lines of a page's content: filters come after it, and servers that edited the old response before.
@@ -218,7 +212,7 @@ impl<'a> Download<'a, '_> {
 }
 
 /// The page of a server that has none.
-fn built_in(status: StatusCode) -> Page<'static> {
+fn built_in(status: StatusCode, shard: &Shard) -> Page<'static> {
     let mut lines = Vec::new();
     field(
         &mut lines,
@@ -226,10 +220,11 @@ fn built_in(status: StatusCode) -> Page<'static> {
         Content::DEFAULT_TYPE.as_bytes(),
     );
     let reason = status.canonical_reason().unwrap_or("error");
-    let text = format!("{} {reason}\n", status.as_str());
+    let mut text = Kept::new(&shard.buffers);
+    text.append(format!("{} {reason}\n", status.as_str()).as_bytes());
     Page {
         lines,
-        body: Cow::Owned(text.into_bytes()),
+        body: LocalBody::Kept(text),
     }
 }
 
@@ -238,43 +233,11 @@ fn filled<'p>(
     body: &'p Template,
     status: StatusCode,
     side: &ResponseSide<'_, '_>,
-) -> Cow<'p, [u8]> {
+) -> LocalBody<'p> {
     let mut buffer = [0; MAX_HOST_BYTES];
-    body.fill(Facts {
+    LocalBody::Filled(body.fill(Facts {
         request_id: side.record.id.as_ref().map_or("", |id| id.as_str()),
         status,
         host: normalise_host(side.received.authority(), &mut buffer),
-    })
-}
-
-/// Sends a body after the head that was encoded, in pieces. Counts its bytes.
-async fn send(
-    client: &Side<'_>,
-    out: &mut Vec<u8>,
-    mut rest: &[u8],
-    sent: &mut u64,
-) -> std::io::Result<()> {
-    let mut is_first = true;
-    while is_first || !rest.is_empty() {
-        let piece;
-        (piece, rest) = rest.split_at(rest.len().min(ANSWER_PIECE_BYTES));
-        client.arm(Expiry::Disconnect);
-        match client.stream {
-            Channel::Socket(socket) => {
-                if !is_first {
-                    out.clear();
-                }
-                out.extend_from_slice(piece);
-                socket.write_vec(out).await?;
-            }
-            Channel::H2(stream) => {
-                let end = rest.is_empty().then_some(&b""[..]);
-                stream.send(piece, end).await?;
-            }
-        }
-        *sent = sent.saturating_add(piece.len() as u64);
-        is_first = false;
-    }
-    client.deadline.disarm();
-    Ok(())
+    }))
 }

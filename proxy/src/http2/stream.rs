@@ -104,12 +104,11 @@ impl Stream {
         self.state.head.replace(Some(head));
     }
 
-    /// Sets the head of a local response to send with the next bytes. Returns the body that follows it.
-    pub(crate) fn put_local_response<'r>(&self, response: &LocalResponse<'r>) -> &'r [u8] {
+    /// Sets the head of a local response to send with the next bytes.
+    pub(crate) fn put_local_response(&self, response: &LocalResponse<'_>) {
         let mut head = self.empty_head();
-        let body = encode::local_response(response, &mut head);
+        encode::local_response(response, &mut head);
         self.state.head.replace(Some(head));
-        body
     }
 
     /// Memory for a head: that of the one it replaces, or other.

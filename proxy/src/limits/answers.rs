@@ -13,9 +13,9 @@ pub const ANSWER_PIECE_BYTES: usize = 16 << 10;
 pub const PAGE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Longest page of a server: 256 KiB, that of a body in a ConfigMap.
 pub const PAGE_BYTES: usize = 256 << 10;
-/// Requests for pages in flight: at most 64 of a shard, with pages of 16 MiB together. Servers share them fairly, so
-/// that one that hangs gets half of them and leaves the others for those of other tenants; errors beyond wait for
-/// nothing.
+/// Requests for pages in flight: at most 64 of a shard. Servers share them fairly, so that one that hangs gets half of
+/// them and leaves the others for those of other tenants; errors beyond wait for nothing. Their pages count with the
+/// buffers in use until they are sent, and are dropped for a text while these take more than half of what they may.
 pub const PAGE_REQUESTS: usize = 64;
 /// Old content of a backend that is read in order to use its connection again: up to 64 KiB, as of clients.
 pub const PAGE_DRAIN_BYTES: u64 = 64 << 10;

@@ -42,6 +42,18 @@ impl Kept {
         &mut self.bytes
     }
 
+    /// Frees the memory that it does not need, once it is complete.
+    pub(crate) fn shrink(&mut self) {
+        self.lend().shrink_to_fit();
+        self.loan.resize(self.bytes.capacity());
+    }
+
+    /// The bytes as a vector, which is no longer counted.
+    #[must_use]
+    pub(crate) fn into_vec(mut self) -> Vec<u8> {
+        std::mem::take(self.lend())
+    }
+
     /// A copy in a buffer of the same pool, to be sent.
     #[must_use]
     pub(crate) fn to_buffer(&self) -> Buffer {
@@ -159,6 +171,20 @@ mod tests {
         }
         kept.clear(1000);
         assert!((1000..2000).contains(&pool.lent()), "{}", pool.lent());
+    }
+
+    #[test]
+    fn complete_bytes_take_no_more_memory_than_they_need() {
+        let pool = Rc::new(BufferPool::default());
+        let mut kept = Kept::new(&pool);
+        for _ in 0..5 {
+            kept.append(&[1; 1000]);
+        }
+        kept.consume(10);
+        assert!(pool.lent() > 5000, "{}", pool.lent());
+        kept.shrink();
+        assert_eq!((kept.len(), pool.lent()), (4990, 4990));
+        assert_eq!((kept.into_vec().len(), pool.lent()), (4990, 0));
     }
 
     #[test]

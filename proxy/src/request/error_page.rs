@@ -1,24 +1,16 @@
 //! Pages of policies in the place of the contents of errors that the gateway generates.
 
-use std::borrow::Cow;
-
 use http::StatusCode;
 
 use crate::channel::relay::Side;
 use crate::config::PagesInForce;
+use crate::exchange::local_body::Page;
 use crate::exchange::page_fetch::{PageFetch, UploadState};
 use crate::exchange::{ConnectionOutcome, Exchange};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::encode::field;
 use crate::policy::answer::{ChosenPage, PageContent, PageServer, PageSource};
 use crate::policy::normalise::Target;
-
-/// A page to send.
-pub(super) struct Page<'p> {
-    /// The lines of its content.
-    lines: Vec<u8>,
-    body: Cow<'p, [u8]>,
-}
 
 impl<'a> Exchange<'a> {
     /// The page of an error, if it has one: of the rule's policies, or of its listener's where no rule is known.
@@ -110,11 +102,7 @@ impl<'a> Exchange<'a> {
                 failed,
             );
         }
-        let page = fetched.ok();
-        Ok(page.map(|page| Page {
-            lines: page.lines,
-            body: Cow::Owned(page.body),
-        }))
+        Ok(fetched.ok())
     }
 
     /// Sends the page of an error, with the response lines written so far.

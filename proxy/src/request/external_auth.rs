@@ -8,11 +8,14 @@ use ::http::StatusCode;
 use xds::model::{ExternalAuthProtocol, InvalidBackend, Scheme};
 
 use super::body::Body;
+use super::local_response::NOTHING;
 use crate::config::{Cluster, ClusterIndex, ExternalAuth};
+use crate::exchange::local_body::LocalBody;
 use crate::exchange::{Client, ConnectionOutcome, Destination, Exchange, Matched};
 use crate::failure::{Failure, FailureKind, GrpcStatus};
 use crate::http::head::{Framing, Version};
 use crate::limits::{EXTERNAL_AUTH_RESPONSE_BYTES, EXTERNAL_AUTH_TIMEOUT, Limits};
+use crate::memory::Kept;
 use crate::policy::authentication::Principal;
 use crate::policy::external_auth::grpc::{self, RequestSource};
 use crate::policy::external_auth::{Denial, MissingVerdict, Subject, Verdict, http};
@@ -22,7 +25,7 @@ use crate::shard::deadline::Deadline;
 use crate::shard::tasks::TaskState;
 use crate::upstream::call;
 use crate::upstream::health::Outcome;
-use crate::upstream::subrequest::{self, Subrequest, SubrequestLimits};
+use crate::upstream::subrequest::{self, BodyNeed, Subrequest, SubrequestLimits};
 
 /// The servers to call, and their limits.
 struct AuthorizationCall<'a> {
@@ -200,11 +203,13 @@ impl<'a> Exchange<'a> {
                     timeout: call.timeout,
                     late: Some(Outcome::Failure),
                     body_bytes: EXTERNAL_AUTH_RESPONSE_BYTES,
+                    body_need: BodyNeed::Required,
                     client: Some(&self.client.deadline),
                 };
                 let reply = subrequest::send(upstreams, cluster, request, subrequest_limits).await;
                 let reply = reply.map_err(|failure| MissingVerdict(failure.kind.reason()))?;
-                http::interpret(reply.status, &reply.headers, reply.body, response_headers)
+                let body = reply.body.ok().map(Kept::into_vec);
+                http::interpret(reply.status, &reply.headers, body, response_headers)
             }
             ExternalAuthProtocol::Grpc { request_headers } => {
                 let check_request = grpc::check_request(request_headers, &subject, &self.arrival());
@@ -310,10 +315,11 @@ impl<'a> Exchange<'a> {
                 GrpcStatus::PermissionDenied
             };
             self.write_grpc_failure(status, FailureKind::ExternalAuthDenied);
-            return self.respond(StatusCode::OK, b"").await;
+            return self.respond(StatusCode::OK, &NOTHING).await;
         }
         self.write_server_lines(self.cors(), &denial.lines);
-        self.respond(denial.status, &denial.body).await
+        let body = LocalBody::Bytes(&denial.body);
+        self.respond(denial.status, &body).await
     }
 }
 

@@ -7,6 +7,7 @@ use rand::rngs::SmallRng;
 use xds::model::AccessLog;
 
 use crate::config::Rule;
+use crate::exchange::local_body::LocalBody;
 use crate::exchange::{ConnectionOutcome, Exchange, NextStep};
 use crate::failure::{ConnectionAction, Failure, FailureKind, GrpcStatus};
 use crate::http::grpc;
@@ -21,6 +22,8 @@ use crate::policy::authentication::Principal;
 use crate::policy::cors::Cors;
 use crate::policy::normalise::Target;
 use crate::trace::PolicyEffect;
+
+use super::local_response::NOTHING;
 
 impl Exchange<'_> {
     /// Ends the request, whatever its outcome.
@@ -93,11 +96,11 @@ impl Exchange<'_> {
         }
         // gRPC errors go into the trailers of a trailers-only response.
         let (status, text) = if self.record.is_grpc {
-            (StatusCode::OK, b"".as_slice())
+            (StatusCode::OK, NOTHING)
         } else {
-            (status, kind.text().as_bytes())
+            (status, LocalBody::Bytes(kind.text().as_bytes()))
         };
-        self.respond_to(kind, status, text).await
+        self.respond_to(kind, status, &text).await
     }
 
     /// Writes the response lines that a failure of this kind has, and returns its status.
@@ -127,7 +130,7 @@ impl Exchange<'_> {
         &mut self,
         kind: FailureKind,
         status: StatusCode,
-        body: &[u8],
+        body: &LocalBody<'_>,
     ) -> Result<ConnectionOutcome, Failure> {
         match kind.connection_action() {
             // The bytes that follow cannot be trusted, so they are not read.

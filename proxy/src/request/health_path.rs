@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 
+use crate::exchange::local_body::LocalBody;
 use crate::exchange::{ConnectionOutcome, Exchange};
 use crate::failure::Failure;
 use crate::policy::normalise::Target;
@@ -28,6 +29,6 @@ impl Exchange<'_> {
             (StatusCode::OK, b"ok\n".as_slice(), "answered it")
         };
         self.trace_policy("healthPath", PolicyEffect::Applied(effect));
-        self.respond_unedited(status, body).await
+        self.respond_unedited(status, &LocalBody::Bytes(body)).await
     }
 }

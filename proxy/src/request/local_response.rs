@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use http::StatusCode;
 
+use crate::exchange::local_body::LocalBody;
 use crate::exchange::local_response::{send, write_date};
 use crate::exchange::scratch::RequestBuffers;
 use crate::exchange::{ConnectionOutcome, Destination, Exchange, Matched, NextStep};
@@ -68,7 +69,9 @@ impl<'a> Exchange<'a> {
             if let Some(preflight) = Preflight::of(received.method(), fields, bytes) {
                 let allowed = cors.write_preflight_lines(preflight, lines);
                 self.trace_policy("cors", preflight_effect(allowed));
-                let sent = self.respond_unedited(Cors::PREFLIGHT_STATUS, b"").await;
+                let sent = self
+                    .respond_unedited(Cors::PREFLIGHT_STATUS, &NOTHING)
+                    .await;
                 return sent.map(Some);
             }
             let origin = fields.value(KnownHeader::Origin, bytes);
@@ -93,7 +96,7 @@ impl<'a> Exchange<'a> {
         };
         redirect.write_line(address, &mut self.work.response_lines);
         self.trace_policy("redirect", PolicyEffect::Applied("answered with it"));
-        self.respond(redirect.status(), b"").await.map(Some)
+        self.respond(redirect.status(), &NOTHING).await.map(Some)
     }
 
     pub(super) fn trace_policy(&self, kind: &'static str, effect: PolicyEffect) {
@@ -106,7 +109,7 @@ impl<'a> Exchange<'a> {
     pub(super) async fn respond(
         &mut self,
         status: StatusCode,
-        body: &[u8],
+        body: &LocalBody<'_>,
     ) -> Result<ConnectionOutcome, Failure> {
         self.edit_response_lines();
         self.respond_unedited(status, body).await
@@ -123,7 +126,7 @@ impl<'a> Exchange<'a> {
     pub(super) async fn respond_unedited(
         &mut self,
         status: StatusCode,
-        body: &[u8],
+        body: &LocalBody<'_>,
     ) -> Result<ConnectionOutcome, Failure> {
         let persist = if self.has_received_body() {
             self.persistence()
@@ -137,7 +140,7 @@ impl<'a> Exchange<'a> {
     pub(super) async fn send_answer(
         &mut self,
         status: StatusCode,
-        body: &[u8],
+        body: &LocalBody<'_>,
         persist: Persist,
     ) -> Result<ConnectionOutcome, Failure> {
         let RequestBuffers {
@@ -152,7 +155,7 @@ impl<'a> Exchange<'a> {
             client: self.received.head.version,
             persist,
             append: lines,
-            body,
+            length: body.len(),
         };
         self.record.status = status.as_u16();
         self.record.answered = true;
@@ -160,6 +163,7 @@ impl<'a> Exchange<'a> {
         let sent = send(
             self.client,
             &response,
+            body,
             out,
             (timeout, &mut self.record.bytes_out),
         )
@@ -195,6 +199,9 @@ impl<'a> Exchange<'a> {
         decoder.is_done()
     }
 }
+
+/// A response without a body.
+pub(super) const NOTHING: LocalBody<'static> = LocalBody::Bytes(b"");
 
 /// The trace of a preflight's response.
 fn preflight_effect(allowed: bool) -> PolicyEffect {

@@ -1,12 +1,12 @@
 //! Answers of policies (`respond`), in the place of a backend. Those of overriding policies come before
 //! credentials, so that maintenance needs no identity provider.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::StatusCode;
 
 use crate::config::RuleExtras;
+use crate::exchange::local_body::LocalBody;
 use crate::exchange::{ConnectionOutcome, Exchange, Matched};
 use crate::failure::{Failure, FailureKind};
 use crate::http::authority::MAX_HOST_BYTES;
@@ -14,6 +14,8 @@ use crate::policy::answer::{Decision, Facts, Respond, Template};
 use crate::policy::effective_fields::PolicyView;
 use crate::policy::normalise::normalise_host;
 use crate::policy::rate_limit::Moment;
+
+use super::local_response::NOTHING;
 
 impl<'a> Exchange<'a> {
     /// Refuses the request by an invalid policy of its rule, or answers it as an overriding one says: after
@@ -100,7 +102,7 @@ impl<'a> Exchange<'a> {
         self.write_server_lines(self.cors(), answer.lines());
         if self.record.is_grpc {
             self.write_grpc_failure(answer.grpc_status(), FailureKind::Responded);
-            return self.respond(StatusCode::OK, b"").await;
+            return self.respond(StatusCode::OK, &NOTHING).await;
         }
         let Some(content) = answer.content() else {
             let text = if answer.is_built_in() {
@@ -108,7 +110,8 @@ impl<'a> Exchange<'a> {
             } else {
                 ""
             };
-            return self.respond(answer.status(), text.as_bytes()).await;
+            let text = LocalBody::Bytes(text.as_bytes());
+            return self.respond(answer.status(), &text).await;
         };
         self.work
             .response_lines
@@ -118,20 +121,20 @@ impl<'a> Exchange<'a> {
     }
 
     /// A body with the facts of the request in the place of its placeholders.
-    pub(super) fn filled<'t>(&mut self, status: StatusCode, body: &'t Template) -> Cow<'t, [u8]> {
+    pub(super) fn filled<'t>(&mut self, status: StatusCode, body: &'t Template) -> LocalBody<'t> {
         if !body.has_places() {
-            return body.fill(Facts {
+            return LocalBody::Filled(body.fill(Facts {
                 request_id: "",
                 status,
                 host: "",
-            });
+            }));
         }
         let (id, received) = (self.ensure_id(), self.received);
         let mut buffer = [0; MAX_HOST_BYTES];
-        body.fill(Facts {
+        LocalBody::Filled(body.fill(Facts {
             request_id: id.as_str(),
             status,
             host: normalise_host(received.authority(), &mut buffer),
-        })
+        }))
     }
 }

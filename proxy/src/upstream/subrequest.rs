@@ -28,7 +28,8 @@ use crate::http::head::{Fields, ResponseHead};
 use crate::http::known::KnownHeader;
 use crate::http2::{ReadMode, Stream};
 use crate::limits::{INTERIM_RESPONSES, Limits, WHEEL_TICK};
-use crate::memory::Buffer;
+use crate::memory::{Buffer, Kept};
+use crate::shard::Shard;
 use crate::shard::deadline::{Deadline, Expiry};
 
 /// A request of the gateway's own, such as one to an authorization server.
@@ -49,8 +50,24 @@ pub(crate) struct Subrequest<'r> {
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// `None` if it exceeds the limit.
-    pub(crate) body: Option<Vec<u8>>,
+    pub(crate) body: Result<Kept, NoBody>,
+}
+
+/// Why a body was not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoBody {
+    /// It exceeds the limit.
+    TooLong,
+    /// It is optional, and more than half of the memory for buffers is in use.
+    NoMemory,
+}
+
+/// Whether what a response is for depends on its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyNeed {
+    Required,
+    /// It is dropped while more than half of the memory for buffers is in use.
+    Optional,
 }
 
 /// The limits of a subrequest.
@@ -63,6 +80,7 @@ pub(crate) struct SubrequestLimits<'a> {
     pub(crate) late: Option<Outcome>,
     /// Maximum size of the body in bytes.
     pub(crate) body_bytes: usize,
+    pub(crate) body_need: BodyNeed,
     /// The client on whose behalf it is sent: if it disconnects, the request is cancelled. `None` if it is not
     /// watched.
     pub(crate) client: Option<&'a Deadline>,
@@ -90,7 +108,7 @@ pub(crate) async fn send(
             request,
             until,
             late: limits.late,
-            body: Body::of(limits.body_bytes),
+            body: Body::of(&limits, &upstreams.shard),
             client: limits.client,
             over: &cluster.protection,
             is_repeated: refused_by.is_some(),
@@ -117,7 +135,7 @@ struct PendingSubrequest<'a> {
     /// As in [`SubrequestLimits`].
     late: Option<Outcome>,
     /// The body of the response, so far.
-    body: Body,
+    body: Body<'a>,
     client: Option<&'a Deadline>,
     over: &'a Protection,
     /// Whether it was sent before: it is sent no third time.
@@ -161,7 +179,7 @@ impl PendingSubrequest<'_> {
                 Ok(Reply {
                     status,
                     headers,
-                    body: self.body.bytes,
+                    body: self.body.kept,
                 })
             }
             Err(failure) => {
@@ -234,7 +252,7 @@ impl PendingSubrequest<'_> {
             if decoded.done {
                 break;
             }
-            if self.body.bytes.is_none() {
+            if self.body.kept.is_err() {
                 return Ok((status, headers, false));
             }
             if read(stream, buffer).await? == 0 {
@@ -328,7 +346,7 @@ impl PendingSubrequest<'_> {
         let headers = headers(&response.head.fields, &response.bytes);
         stream.put_back(response);
         reached.report(self.outcome(status, reached));
-        while !stream.is_read() && self.body.bytes.is_some() {
+        while !stream.is_read() && self.body.kept.is_ok() {
             match stream.read(buffer, ReadMode::Uncancelable).await {
                 Ok(0) if !stream.is_read() => return Err(FailureKind::UpstreamReset.into()),
                 Err(_) => return Err(FailureKind::UpstreamReset.into()),
@@ -393,27 +411,34 @@ impl InterimCount {
     }
 }
 
-/// The body of a response, up to the limit.
-struct Body {
-    /// `None` once the limit is exceeded.
-    bytes: Option<Vec<u8>>,
+/// The body of a response, up to the limit. It counts with the buffers in use.
+struct Body<'s> {
+    kept: Result<Kept, NoBody>,
     max: usize,
+    need: BodyNeed,
+    shard: &'s Shard,
 }
 
-impl Body {
-    fn of(max: usize) -> Self {
-        let bytes = Some(Vec::new());
-        Self { bytes, max }
+impl<'s> Body<'s> {
+    fn of(limits: &SubrequestLimits<'_>, shard: &'s Shard) -> Self {
+        Self {
+            kept: Ok(Kept::new(&shard.buffers)),
+            max: limits.body_bytes,
+            need: limits.body_need,
+            shard,
+        }
     }
 
     fn take(&mut self, payload: &[u8]) {
-        let Some(bytes) = &mut self.bytes else {
+        let Ok(kept) = &mut self.kept else {
             return;
         };
-        if bytes.len().saturating_add(payload.len()) > self.max {
-            self.bytes = None;
+        if kept.len().saturating_add(payload.len()) > self.max {
+            self.kept = Err(NoBody::TooLong);
+        } else if self.need == BodyNeed::Optional && !self.shard.may_copy(payload.len()) {
+            self.kept = Err(NoBody::NoMemory);
         } else {
-            bytes.extend_from_slice(payload);
+            kept.append(payload);
         }
     }
 }

@@ -49,10 +49,10 @@ pub(super) fn until(
 }
 
 /// A memory cgroup that a test writes.
-struct Cgroup(tempfile::TempDir);
+pub(super) struct Cgroup(tempfile::TempDir);
 
 impl Cgroup {
-    fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize) -> Self {
         let cgroup = Self(tempfile::tempdir().expect("a folder"));
         cgroup.writes("memory.max", limit);
         cgroup.uses(0);
@@ -78,7 +78,7 @@ impl Cgroup {
 }
 
 /// A gateway in this cgroup.
-fn within(cgroup: &Cgroup, gateway: GatewayBuilder) -> GatewayBuilder {
+pub(super) fn within(cgroup: &Cgroup, gateway: GatewayBuilder) -> GatewayBuilder {
     let folder = cgroup.0.path().to_str().expect("a path of ours");
     gateway
         .environment("TEST_MEMORY_CGROUP", folder)

@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 const SLOW_FOR: Duration = Duration::from_secs(8);
 
 /// Payload of a SETTINGS frame: `SETTINGS_INITIAL_WINDOW_SIZE` of 0.
-const TAKES_NOTHING: [u8; 6] = [0, 4, 0, 0, 0, 0];
+pub(super) const TAKES_NOTHING: [u8; 6] = [0, 4, 0, 0, 0, 0];
 
 /// An HTTP/2 client whose window opens only as the test says.
 fn client_with_small_window(gateway: &Gateway) -> Peer {

@@ -6,7 +6,6 @@ use http::StatusCode;
 
 use super::head_sink::WEBSOCKET;
 use super::head_writer::{Scheme, SectionWriter};
-use crate::http::h1::RequestKind;
 use crate::http::h1::encode::{DownstreamResponse, LocalResponse, UpstreamRequest, takes_trailers};
 use crate::http::head::{Fields, Framing};
 use crate::http::hop_by_hop;
@@ -102,27 +101,18 @@ pub fn response(
     writer.lines(response.append);
 }
 
-/// The head of a local response. Returns the body that follows it.
-pub fn local_response<'a>(
-    response: &LocalResponse<'a>,
-    writer: &mut impl SectionWriter,
-) -> &'a [u8] {
+/// The head of a local response.
+pub fn local_response(response: &LocalResponse<'_>, writer: &mut impl SectionWriter) {
     writer.status(response.status.as_u16());
-    let has_body = response.has_body() && !response.body.is_empty();
-    if has_body {
+    if response.has_body() && response.length > 0 {
         if !response.names_content_type() {
             let text = b"text/plain; charset=utf-8";
             writer.field(KnownHeader::ContentType, b"content-type", text);
         }
-        let length = u64::try_from(response.body.len()).unwrap_or(u64::MAX);
+        let length = u64::try_from(response.length).unwrap_or(u64::MAX);
         content_length(writer, length);
     }
     writer.lines(response.append);
-    if has_body && response.request_kind != RequestKind::Head {
-        response.body
-    } else {
-        b""
-    }
 }
 
 fn content_length(writer: &mut impl SectionWriter, length: u64) {

@@ -146,8 +146,8 @@ pub struct LocalResponse<'a> {
     pub persist: Persist,
     /// Further field lines, each terminated by CRLF.
     pub append: &'a [u8],
-    /// Plain text, unless the lines have a content type.
-    pub body: &'a [u8],
+    /// Length of its body in bytes. That is plain text, unless the lines have a content type.
+    pub length: usize,
 }
 
 impl LocalResponse<'_> {
@@ -162,20 +162,10 @@ impl LocalResponse<'_> {
         lines.any(|(name, _)| name.eq_ignore_ascii_case(b"content-type"))
     }
 
-    /// Appends the whole response to `out`.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        self.encode_head(out);
-        out.extend_from_slice(self.content());
-    }
-
-    /// The bytes that follow its head.
+    /// Whether its body follows its head.
     #[must_use]
-    pub fn content(&self) -> &[u8] {
-        if self.has_body() && self.request_kind != RequestKind::Head {
-            self.body
-        } else {
-            b""
-        }
+    pub fn sends_body(&self) -> bool {
+        self.has_body() && self.request_kind != RequestKind::Head
     }
 
     /// Appends its head to `out`.
@@ -183,10 +173,10 @@ impl LocalResponse<'_> {
         let reason = self.status.canonical_reason().unwrap_or_default();
         status_line(out, self.status.as_u16(), reason.as_bytes());
         if self.has_body() {
-            if !self.body.is_empty() && !self.names_content_type() {
+            if self.length > 0 && !self.names_content_type() {
                 field(out, b"Content-Type", b"text/plain; charset=utf-8");
             }
-            content_length(out, self.body.len());
+            content_length(out, self.length);
         }
         connection(out, self.client, self.persist);
         out.extend_from_slice(self.append);

@@ -99,7 +99,7 @@ async fn echo(stream: crate::http2::Stream, mut buffer: Buffer) {
         client: Version::Http2,
         persist: Persist::Keep,
         append: b"",
-        body: b"",
+        length: 0,
     });
     loop {
         let read = stream.read(&mut buffer, ReadMode::Uncancelable).await;

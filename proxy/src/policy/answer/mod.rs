@@ -17,9 +17,9 @@ use crate::failure::GrpcStatus;
 use crate::http::h1::encode::field;
 use crate::names::causes;
 
-pub use self::page_server::{PageRequest, PageResult, PageServer, ServedPage, is_page_request};
+pub use self::page_server::{PageRequest, PageResult, PageServer, is_page_request, page_lines};
 pub use self::pages::{ChosenPage, ErrorPages, PageContent, PageSource, describes_content};
-pub use self::template::{Facts, Template};
+pub use self::template::{Facts, Filled, Template};
 
 causes! {
     /// What a policy with an answer does with a request.

@@ -20,6 +20,8 @@ causes! {
     Failed "failed";
     /// The server was not asked, since too many requests for pages are in flight.
     TooMany "too_many";
+    /// The server was not asked, or its page was dropped, since too much of the memory for buffers is in use.
+    NoMemory "no_memory";
     /// The server was not asked, since the request is itself one for a page.
     Nested "nested";
 }
@@ -113,42 +115,29 @@ pub fn is_page_request<'v, V: Iterator<Item = &'v [u8]>>(
     has(b"x-code") && has(b"x-original-uri")
 }
 
-/// A page of a server.
-#[derive(Debug, PartialEq, Eq)]
-pub struct ServedPage {
-    /// The lines of its fields.
-    pub lines: Vec<u8>,
-    /// The body.
-    pub body: Vec<u8>,
-}
-
-impl ServedPage {
-    /// The page for an error of status `code` in a response; its body is `None` if it was too long.
-    ///
-    /// # Errors
-    ///
-    /// The response is no page.
-    pub fn of_response(
-        code: StatusCode,
-        status: StatusCode,
-        headers: &HeaderMap,
-        body: Option<Vec<u8>>,
-    ) -> Result<Self, &'static str> {
-        let is_whole = status.is_success() && status != StatusCode::PARTIAL_CONTENT;
-        if !is_whole && status != code {
-            return Err("its status is neither one of success nor that of the error");
-        }
-        let body = body.ok_or("its page is too long")?;
-        let mut lines = Vec::new();
-        for name in [CONTENT_TYPE, CONTENT_LANGUAGE, CONTENT_ENCODING] {
-            for value in headers.get_all(&name) {
-                field(&mut lines, name.as_str().as_bytes(), value.as_bytes());
-            }
-        }
-        // What the server may have chosen by.
-        field(&mut lines, b"Vary", b"Accept, Accept-Language");
-        Ok(Self { lines, body })
+/// The lines of a page's fields: those of the response of a page server about an error of status `code`.
+///
+/// # Errors
+///
+/// The response is no page.
+pub fn page_lines(
+    code: StatusCode,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Result<Vec<u8>, &'static str> {
+    let is_whole = status.is_success() && status != StatusCode::PARTIAL_CONTENT;
+    if !is_whole && status != code {
+        return Err("its status is neither one of success nor that of the error");
     }
+    let mut lines = Vec::new();
+    for name in [CONTENT_TYPE, CONTENT_LANGUAGE, CONTENT_ENCODING] {
+        for value in headers.get_all(&name) {
+            field(&mut lines, name.as_str().as_bytes(), value.as_bytes());
+        }
+    }
+    // What the server may have chosen by.
+    field(&mut lines, b"Vary", b"Accept, Accept-Language");
+    Ok(lines)
 }
 
 /// Fields of a client that a page server gets: what its page depends on, and those of traces (W3C Trace Context).
@@ -215,18 +204,16 @@ mod tests {
     #[test]
     fn a_page_has_a_status_of_success_or_that_of_the_error() {
         let code = StatusCode::NOT_FOUND;
-        let page = |status: u16, body: Option<&[u8]>| {
+        let page = |status: u16| {
             let status = StatusCode::from_u16(status).expect("a status");
-            let body = body.map(<[u8]>::to_vec);
-            ServedPage::of_response(code, status, &HeaderMap::new(), body)
+            page_lines(code, status, &HeaderMap::new())
         };
         for status in [200, 203, 204, 404] {
-            assert!(page(status, Some(b"a")).is_ok(), "{status}");
+            assert!(page(status).is_ok(), "{status}");
         }
         for status in [101, 206, 301, 304, 403, 500, 503] {
-            assert!(page(status, Some(b"a")).is_err(), "{status}");
+            assert!(page(status).is_err(), "{status}");
         }
-        assert!(page(200, None).is_err(), "it is too long");
     }
 
     #[test]
@@ -242,9 +229,8 @@ mod tests {
         ] {
             headers.insert(name, value.parse().expect("a value"));
         }
-        let page =
-            ServedPage::of_response(StatusCode::GONE, StatusCode::OK, &headers, Some(vec![]));
-        let lines = page.map(|page| String::from_utf8(page.lines).expect("text"));
+        let lines = page_lines(StatusCode::GONE, StatusCode::OK, &headers);
+        let lines = lines.map(|lines| String::from_utf8(lines).expect("text"));
         assert_eq!(
             lines.as_deref(),
             Ok(

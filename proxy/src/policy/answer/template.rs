@@ -1,6 +1,5 @@
 //! Bodies with placeholders.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -68,27 +67,95 @@ impl Template {
         !self.places.is_empty()
     }
 
-    /// The body for a request.
+    /// The body for a request. It refers to the template: a client that does not read its response keeps no copy.
     #[must_use]
-    pub fn fill(&self, facts: Facts<'_>) -> Cow<'_, [u8]> {
-        if self.places.is_empty() {
-            return Cow::Borrowed(&self.bytes);
+    pub fn fill(&self, facts: Facts<'_>) -> Filled<'_> {
+        let written = |placeholder, fact: &str| {
+            let mut places = self.places.iter();
+            let mut out = Vec::new();
+            if places.any(|(_, of_place)| *of_place == placeholder) {
+                self.escape.write(fact, &mut out);
+            }
+            out.into_boxed_slice()
+        };
+        let facts = self.has_places().then(|| {
+            Box::new(EscapedFacts {
+                request_id: written(Placeholder::RequestId, facts.request_id),
+                status: written(Placeholder::Status, facts.status.as_str()),
+                host: written(Placeholder::Host, facts.host),
+            })
+        });
+        Filled {
+            template: self,
+            facts,
         }
-        let mut body = Vec::with_capacity(self.bytes.len());
-        let mut copied = 0;
-        for (range, placeholder) in &self.places {
-            let before = self.bytes.get(copied..range.start);
-            body.extend_from_slice(before.unwrap_or_default());
-            let fact = match placeholder {
-                Placeholder::RequestId => facts.request_id,
-                Placeholder::Status => facts.status.as_str(),
-                Placeholder::Host => facts.host,
+    }
+}
+
+/// A template with the facts of a request.
+#[derive(Debug)]
+pub struct Filled<'t> {
+    template: &'t Template,
+    facts: Option<Box<EscapedFacts>>,
+}
+
+/// Facts as they stand in a body.
+#[derive(Debug)]
+struct EscapedFacts {
+    request_id: Box<[u8]>,
+    status: Box<[u8]>,
+    host: Box<[u8]>,
+}
+
+impl Filled<'_> {
+    /// Number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.parts().map(<[u8]>::len).sum()
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Those of the bytes from `at` on that lie together; none at the end.
+    #[must_use]
+    pub fn part_at(&self, at: usize) -> &[u8] {
+        let mut start = 0_usize;
+        for part in self.parts() {
+            let end = start.saturating_add(part.len());
+            if at < end {
+                return part.get(at.saturating_sub(start)..).unwrap_or_default();
+            }
+            start = end;
+        }
+        &[]
+    }
+
+    /// The texts between the placeholders, and what stands in the places of these.
+    fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        let (bytes, places) = (&self.template.bytes, &self.template.places);
+        let ends = places.iter().map(|(range, _)| range.end);
+        let starts = std::iter::once(0).chain(ends);
+        let facts = places.iter().map(Some).chain(std::iter::once(None));
+        starts.zip(facts).flat_map(|(start, place)| {
+            let (end, fact) = match place {
+                Some((range, placeholder)) => (range.start, self.fact(*placeholder)),
+                None => (bytes.len(), [].as_slice()),
             };
-            self.escape.write(fact, &mut body);
-            copied = range.end;
+            [bytes.get(start..end).unwrap_or_default(), fact]
+        })
+    }
+
+    fn fact(&self, placeholder: Placeholder) -> &[u8] {
+        match (&self.facts, placeholder) {
+            (None, _) => &[],
+            (Some(facts), Placeholder::RequestId) => &facts.request_id,
+            (Some(facts), Placeholder::Status) => &facts.status,
+            (Some(facts), Placeholder::Host) => &facts.host,
         }
-        body.extend_from_slice(self.bytes.get(copied..).unwrap_or_default());
-        Cow::Owned(body)
     }
 }
 

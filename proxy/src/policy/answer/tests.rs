@@ -19,7 +19,29 @@ fn filled(media_type: &'static str, body: &str, host: &str) -> String {
         host,
     };
     let template = Template::compile(&content(media_type, body));
-    String::from_utf8(template.fill(facts).into_owned()).expect("text")
+    let filled = template.fill(facts);
+    let text = String::from_utf8(bytes_of(&filled)).expect("text");
+    assert_eq!(
+        (filled.len(), filled.is_empty()),
+        (text.len(), text.is_empty())
+    );
+    text
+}
+
+/// All bytes, each of which is also found by its index.
+fn bytes_of(filled: &Filled<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let part = filled.part_at(bytes.len());
+        if part.is_empty() {
+            break;
+        }
+        bytes.extend_from_slice(part);
+    }
+    for (at, byte) in bytes.iter().enumerate() {
+        assert_eq!(filled.part_at(at).first(), Some(byte), "{at}");
+    }
+    bytes
 }
 
 #[test]
@@ -82,7 +104,32 @@ fn a_body_without_placeholders_is_sent_without_a_copy() {
         host: "",
     };
     assert!(!template.has_places());
-    assert_eq!(template.fill(facts).as_ptr(), given.body.bytes().as_ptr());
+    let filled = template.fill(facts);
+    assert_eq!(filled.part_at(0).as_ptr(), given.body.bytes().as_ptr());
+    assert_eq!(filled.part_at(0).len(), given.body.bytes().len());
+}
+
+/// A client that does not take its response would otherwise keep a copy of the body.
+#[test]
+fn a_body_with_placeholders_shares_the_bytes_between_them() {
+    let body = format!("{{status}}{}{{request_id}}", "x".repeat(1000));
+    let given = content("text/html", &body);
+    let template = Template::compile(&given);
+    let filled = template.fill(Facts {
+        request_id: "id",
+        status: StatusCode::NOT_FOUND,
+        host: "a.test",
+    });
+    assert_eq!(filled.part_at(0), b"404");
+    let between = given.body.bytes().as_ptr().wrapping_add("{status}".len());
+    assert_eq!(
+        (filled.part_at(3).as_ptr(), filled.part_at(3).len()),
+        (between, 1000)
+    );
+    assert_eq!(
+        (filled.part_at(1003), filled.part_at(1005)),
+        (&b"id"[..], &b""[..])
+    );
 }
 
 fn compiled(status: u32, except: Option<&str>) -> Respond {

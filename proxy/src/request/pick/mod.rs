@@ -2,6 +2,7 @@
 
 mod call;
 
+use crate::exchange::local_body::LocalBody;
 use crate::exchange::{ConnectionOutcome, Destination, Exchange, Matched};
 use crate::failure::Failure;
 use crate::upstream::picker::{Immediate, PickOutcome};
@@ -62,6 +63,6 @@ impl<'a> Exchange<'a> {
         self.work.response_lines.clear();
         self.write_cors_lines(cors);
         self.write_server_lines(cors, mutation.lines());
-        self.respond(status, &body).await
+        self.respond(status, &LocalBody::Bytes(&body)).await
     }
 }

@@ -194,21 +194,23 @@ fn local_responses_are_encoded() {
         client: Version::Http11,
         persist: Persist::Close,
         append: b"A: b\r\n",
-        body: b"no\n",
+        length: 3,
     };
     let text = |answer: LocalResponse<'_>| {
         let mut out = Vec::new();
-        answer.encode(&mut out);
+        answer.encode_head(&mut out);
         String::from_utf8(out).expect("text")
     };
     let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
                 Content-Length: 3\r\nConnection: close\r\nA: b\r\n\r\n";
-    assert_eq!(text(answer), format!("{head}no\n"));
+    assert_eq!(text(answer), head);
+    assert!(answer.sends_body());
     let to_head = LocalResponse {
         request_kind: RequestKind::Head,
         ..answer
     };
     assert_eq!(text(to_head), head);
+    assert!(!to_head.sends_body());
     let empty = LocalResponse {
         status: StatusCode::NO_CONTENT,
         persist: Persist::Keep,
@@ -216,6 +218,7 @@ fn local_responses_are_encoded() {
         ..answer
     };
     assert_eq!(text(empty), "HTTP/1.1 204 No Content\r\n\r\n");
+    assert!(!empty.sends_body());
 }
 
 #[test]
