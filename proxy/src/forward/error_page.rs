@@ -44,7 +44,7 @@ impl<'a> Download<'a, '_> {
             return None;
         }
         let accept = side.received.values(b"accept");
-        pages.choose(side.response.status, PageSource::Backend, &accept)
+        pages.choose(side.response.status, PageSource::Backend, accept)
     }
 
     /// Sends a page in the place of the content of the response whose head has `length` bytes: status and all

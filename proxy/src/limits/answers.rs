@@ -8,6 +8,9 @@ pub const PLACEHOLDERS: usize = 64;
 /// Bytes of a body of the gateway that are written at once: 16 KiB, the size of an HTTP/2 frame. A client has to
 /// take as much within its write timeout, and connections keep no more memory for it.
 pub const ANSWER_PIECE_BYTES: usize = 16 << 10;
+/// Ranges of `Accept` by which the body of a page is chosen: the first 64. Browsers send fewer than ten; with several
+/// bodies, each of some thousand ranges would be compared with each of them.
+pub const ACCEPT_RANGES: usize = 64;
 /// Time for the page of a server: 1 s, or what is left of the request's timeout. The client waits for its error
 /// meanwhile.
 pub const PAGE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -35,7 +35,7 @@ impl<'a> Exchange<'a> {
         let accept = self.received.values(b"accept");
         let page = pages
             .pages
-            .choose(status.as_u16(), PageSource::Gateway, &accept);
+            .choose(status.as_u16(), PageSource::Gateway, accept);
         match page {
             None => Ok(None),
             Some(ChosenPage {

@@ -63,6 +63,17 @@ on_every_pair! {
         }
     }
 
+    /// Each range would be compared with each body.
+    fn only_the_first_ranges_of_accept_choose_a_page(pair) {
+        let gateway = pair.gateway().rule("{name: rule}").policy(&pages("500", "Gateway")).start();
+        let mut client = pair.client(&gateway);
+        for (ranges, media_type) in [(63, "application/json"), (64, "text/html"), (1_000, "text/html")] {
+            let accept = format!("Accept: {}application/json\r\n", "a/b,".repeat(ranges));
+            let answer = asks(&mut client, "GET", "/", &accept);
+            assert_eq!((answer.status(), answer.value("content-type")), (500, Some(media_type)), "{ranges}");
+        }
+    }
+
     fn errors_of_a_backend_keep_status_and_fields_but_those_of_the_content(pair) {
         let origin = origin().replies(raw(ERROR));
         let gateway = pair.gateway_to(&origin).policy(&pages("503", "Backend")).start();

@@ -5,6 +5,7 @@ use xds::model::{self, ErrorSource, StatusRange};
 use super::TypedTemplate;
 use super::page_server::PageServer;
 use crate::http::grammar::is_equivalent;
+use crate::limits::ACCEPT_RANGES;
 use crate::names::causes;
 
 causes! {
@@ -92,13 +93,14 @@ impl ErrorPages {
         }
     }
 
-    /// The page of an error: the first one that is for it, in the type that the values of `Accept` like best.
+    /// The page of an error: the first one that is for it, in the type that the values of `Accept` like best. The
+    /// values are read once, and no ranges beyond [`ACCEPT_RANGES`].
     #[must_use]
     pub fn choose<'p, 'v>(
         &'p self,
         status: u16,
         source: PageSource,
-        accept: &(impl Iterator<Item = &'v [u8]> + Clone),
+        accept: impl Iterator<Item = &'v [u8]>,
     ) -> Option<ChosenPage<'p>> {
         let mut pages = self.pages.iter();
         let page = pages.find(|page| page.is_for(status, source))?;
@@ -112,17 +114,15 @@ impl ErrorPages {
             }
         };
         let (first, others) = bodies.split_first()?;
-        let mut best = (first, preference(&first.essence, accept.clone()));
-        for body in others {
-            let preference = preference(&body.essence, accept.clone());
-            if preference > best.1 {
-                best = (body, preference);
-            }
-        }
+        let best = if others.is_empty() {
+            first
+        } else {
+            preferred(first, others, &AcceptedRange::parse_all(accept))
+        };
         Some(ChosenPage {
             policy: &self.policy,
             content: PageContent::Body {
-                content: &best.0.content,
+                content: &best.content,
                 varies: !others.is_empty(),
             },
         })
@@ -152,20 +152,61 @@ impl TypedBody {
     }
 }
 
-/// How much a client likes a type: the weight of the most specific of its ranges that includes it, in thousandths,
-/// and how specific that is (RFC 9110 section 12.5.1). Nothing, and everything that cannot be parsed, is the least.
-fn preference<'v>(essence: &[u8], accept: impl Iterator<Item = &'v [u8]>) -> (u16, u8) {
-    let ranges = accept.flat_map(|value| value.split(|byte| *byte == b','));
-    let including = ranges.filter_map(|range| {
-        let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        let specificity = specificity(essence, parts.next()?)?;
+/// The body whose type a client likes best; the first of equals.
+fn preferred<'p>(
+    first: &'p TypedBody,
+    others: &'p [TypedBody],
+    ranges: &[AcceptedRange<'_>],
+) -> &'p TypedBody {
+    let mut best = (first, preference(&first.essence, ranges));
+    for body in others {
+        let preference = preference(&body.essence, ranges);
+        if preference > best.1 {
+            best = (body, preference);
+        }
+    }
+    best.0
+}
+
+/// A range of media types that a client accepts.
+struct AcceptedRange<'v> {
+    range: &'v [u8],
+    /// In thousandths.
+    weight: u16,
+}
+
+impl<'v> AcceptedRange<'v> {
+    /// The first ranges in these values of `Accept`.
+    fn parse_all(accept: impl Iterator<Item = &'v [u8]>) -> Vec<Self> {
+        let elements = accept.flat_map(|value| value.split(|byte| *byte == b','));
+        // Empty elements of a list are none (RFC 9110 section 5.6.1).
+        let elements = elements.filter(|element| !element.trim_ascii().is_empty());
+        elements
+            .take(ACCEPT_RANGES)
+            .filter_map(Self::parse)
+            .collect()
+    }
+
+    fn parse(element: &'v [u8]) -> Option<Self> {
+        let mut parts = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let range = parts.next()?;
         let weight = parts.find_map(|part| {
             let value = part
                 .strip_prefix(b"q=")
                 .or_else(|| part.strip_prefix(b"Q="))?;
             Some(weight(value))
         });
-        Some((specificity, weight.unwrap_or(1000)))
+        let weight = weight.unwrap_or(1000);
+        Some(Self { range, weight })
+    }
+}
+
+/// How much a client likes a type: the weight of the most specific of its ranges that includes it, in thousandths,
+/// and how specific that is (RFC 9110 section 12.5.1). Nothing, and everything that cannot be parsed, is the least.
+fn preference(essence: &[u8], ranges: &[AcceptedRange<'_>]) -> (u16, u8) {
+    let including = ranges.iter().filter_map(|accepted| {
+        let specificity = specificity(essence, accepted.range)?;
+        Some((specificity, accepted.weight))
     });
     let most_specific = including.max();
     match most_specific {

@@ -26,7 +26,7 @@ fn page(statuses: &[&str], source: ErrorSource, types: &[&'static str]) -> model
 /// The type of the page, as it was configured.
 fn chosen(pages: &ErrorPages, status: u16, source: PageSource, accept: &[&str]) -> Option<String> {
     let accept = accept.iter().map(|it| it.as_bytes());
-    let page = pages.choose(status, source, &accept)?;
+    let page = pages.choose(status, source, accept)?;
     let PageContent::Body { content, .. } = page.content else {
         panic!("it has bodies");
     };
@@ -100,6 +100,47 @@ fn accept_chooses_the_type() {
         let page = chosen(&pages, 404, PageSource::Gateway, accept);
         assert_eq!(page.as_deref(), Some(expected), "{accept:?}");
     }
+}
+
+/// A request of 64 KiB could otherwise name 20 000 ranges, to be compared with each of eight bodies.
+#[test]
+fn only_the_first_ranges_are_read() {
+    let pages = ErrorPages::compile(
+        "p",
+        &[page(
+            &["404"],
+            ErrorSource::Gateway,
+            &["text/html", "text/plain"],
+        )],
+    );
+    let accept = |before: usize| "a/b,".repeat(before) + ",, ,text/plain";
+    for (before, expected) in [
+        (ACCEPT_RANGES - 1, "text/plain"),
+        (ACCEPT_RANGES, "text/html"),
+        (10_000, "text/html"),
+    ] {
+        let page = chosen(&pages, 404, PageSource::Gateway, &[&accept(before)]);
+        assert_eq!(page.as_deref(), Some(expected), "{before}");
+        let fields = vec!["a/b"; before];
+        let fields = [&fields[..], &["text/plain"]].concat();
+        let page = chosen(&pages, 404, PageSource::Gateway, &fields);
+        assert_eq!(page.as_deref(), Some(expected), "{before} fields");
+    }
+}
+
+/// Nor is a value read for each of the bodies.
+#[test]
+fn the_values_of_accept_are_read_once() {
+    let types = ["text/html", "application/json", "text/plain"];
+    let pages = ErrorPages::compile("p", &[page(&["404"], ErrorSource::Gateway, &types)]);
+    let read = std::cell::Cell::new(0);
+    let accept = ["text/plain", "a/b"].into_iter().map(|value| {
+        read.set(read.get() + 1);
+        value.as_bytes()
+    });
+    let page = pages.choose(404, PageSource::Gateway, accept);
+    assert!(page.is_some());
+    assert_eq!(read.get(), 2);
 }
 
 #[test]
