@@ -216,6 +216,7 @@ pub fn rewrite(
     if has_dot_segment(raw) {
         return Err(BadRewrite::DotSegment);
     }
+    merge_leading_slashes(raw);
     append_query(rule.substitution(), query, target.query(), raw);
     if raw.len() > limits.bytes {
         return Err(BadRewrite::TooLong);
@@ -223,6 +224,14 @@ pub fn rewrite(
     let normal = normalise_target(raw, limits.options, normal)?;
     out.extend_from_slice(normal.text.as_bytes());
     Ok(Rewritten::Changed)
+}
+
+/// Leaves one of the slashes that a path begins with: a backend could read `//host` as an authority, to redirect to.
+fn merge_leading_slashes(path: &mut Vec<u8>) {
+    if path.starts_with(b"//") {
+        let leading = path.iter().take_while(|byte| **byte == b'/').count();
+        path.drain(..leading.saturating_sub(1));
+    }
 }
 
 /// Replaces all matches in the path, and writes the own query of the first. Returns whether there was one.

@@ -43,6 +43,8 @@ on_every_pair! {
                 ("/apis/x", "/apis/x"),
                 ("/api/a%2fb//c", "/a%2Fb//c"),
                 ("/api/x/../y", "/y"),
+                // Else a host that the backend may redirect to.
+                ("/api//evil.example/x?y=//z", "/evil.example/x?y=//z"),
             ][..]),
             ("HTTPRoute/route-0/rule", (r"^/(\w+)/(.*)$", r"/\2?brand=\1"), &[
                 ("/acme/shoes?size=9", "/shoes?brand=acme&size=9"),

@@ -113,11 +113,39 @@ fn all_matches_are_replaced_and_the_first_alternative_wins() {
 #[test]
 fn groups_that_are_missing_or_did_not_match_are_empty() {
     expect(&[
-        ("^/(a)?(b)?c", r"/[\1|\2|\3|\9]", "/bc", "/[|b||]"),
+        ("^/(a)?(b)?c", r"/(\1,\2,\3,\9)", "/bc", "/(,b,,)"),
         ("^/a()b", r"/\1-", "/ab", "/-"),
         ("^/(a|b)*", r"/\1", "/abab", "/b"),
-        ("^/x", r"/\0\0", "/x", "//x/x"),
+        ("^/x", r"/y\0\0", "/x", "/y/x/x"),
     ]);
+}
+
+/// A backend could take `//host` for the authority of a redirect: the rule of ingress-nginx's documentation is one
+/// that makes it of `/api//host`.
+#[test]
+fn a_new_path_does_not_begin_with_two_slashes() {
+    expect(&[
+        (
+            "^/api(/|$)(.*)",
+            r"/\2",
+            "/api//evil.example/x",
+            "/evil.example/x",
+        ),
+        (
+            "^/api(/|$)(.*)",
+            r"/\2",
+            "/api///evil.example//x?y=//z",
+            "/evil.example//x?y=//z",
+        ),
+        ("^/x", r"/\0\0", "/x", "/x/x"),
+        ("^/a", "", "/a//", "/"),
+        ("^/a", "///?b", "/a", "/?b"),
+        ("b", "c", "//a/b", "/a/c"),
+        // Nothing of it is rewritten.
+        ("^/api/", "/", "//evil.example/api/", "//evil.example/api/"),
+    ]);
+    // That is no slash to a client that resolves the path.
+    expect(&[("^/api", "", "/api/%2fevil.example", "/%2Fevil.example")]);
 }
 
 #[test]
