@@ -51,6 +51,7 @@ on_every_pair! {
                 ("/acme/?", "/?brand=acme"),
                 ("/acme", "/acme"),
             ]),
+            (ROUTE, ("^/a$", "/{a}|[b]^<c>"), &[("/a", "/%7Ba%7D%7C%5Bb%5D%5E%3Cc%3E")]),
             (ROUTE, ("_", "-"), &[("/a_b_c?d_e", "/a-b-c?d_e")]),
             (ROUTE, ("^/(a)?(b)?c", r"/x\1-\2-\3"), &[("/bc", "/x-b-")]),
             // As `gateway check` warns, this is no group.

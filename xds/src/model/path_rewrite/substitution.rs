@@ -157,6 +157,9 @@ impl Serialize for Substitution {
     }
 }
 
+/// What is printable, and legal neither in a path nor in a query.
+const ILLEGAL: &[u8] = b"\"#<>[\\]^`{|}";
+
 /// Parts under construction.
 #[derive(Default)]
 struct Parts {
@@ -165,11 +168,12 @@ struct Parts {
 }
 
 impl Parts {
-    /// Adds a character; one that is not legal in paths and queries is percent-encoded.
+    /// Adds a character; one that is not legal in paths and queries (RFC 3986 sections 3.3 and 3.4) is
+    /// percent-encoded.
     fn encode(&mut self, character: char) {
         let mut bytes = [0; 4];
         for byte in character.encode_utf8(&mut bytes).bytes() {
-            if byte.is_ascii_graphic() && !b"#\\".contains(&byte) {
+            if byte.is_ascii_graphic() && !ILLEGAL.contains(&byte) {
                 self.literal.push(byte);
             } else {
                 self.literal.extend(format!("%{byte:02X}").bytes());
@@ -241,9 +245,14 @@ mod tests {
             ("/\u{7}", "/%07"),
             ("/%2f%41", "/%2f%41"),
             ("/a;b=c&d+e", "/a;b=c&d+e"),
+            ("/\"<>^`{|}[]", "/%22%3C%3E%5E%60%7B%7C%7D%5B%5D"),
+            // All that RFC 3986 allows: unreserved, sub-delims, `:`, `@` and `/`.
+            ("/aZ09-._~!$&'()*+,;=:@", "/aZ09-._~!$&'()*+,;=:@"),
         ] {
             assert_eq!(parse(text).path(), [literal(written)], "{text}");
         }
+        let written = literal("/?%7B%7D%5B%5D");
+        assert_eq!(parse("/?/?{}[]").query(), Some(&[written][..]));
     }
 
     #[test]
