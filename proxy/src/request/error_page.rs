@@ -44,8 +44,7 @@ impl<'a> Exchange<'a> {
             }) if asks_nobody(kind) => {
                 if let Some(trace) = &self.record.trace {
                     let error = (status.as_u16(), PageSource::Gateway);
-                    let why =
-                        "no server is asked about a request that is shed or exceeds a rate limit";
+                    let why = "no server is asked about a request that is shed or exceeds a limit";
                     trace.served_page(policy, error, server, Some(why));
                 }
                 Ok(None)
@@ -120,5 +119,11 @@ impl<'a> Exchange<'a> {
 /// Whether a page server is not asked for the page of such an error: what is refused because there is too much of it
 /// would only become load elsewhere.
 fn asks_nobody(kind: FailureKind) -> bool {
-    matches!(kind, FailureKind::Overloaded | FailureKind::RateLimited)
+    matches!(
+        kind,
+        FailureKind::Overloaded
+            | FailureKind::RateLimited
+            | FailureKind::UpstreamFull
+            | FailureKind::RetriesOverBudget
+    )
 }

@@ -9,7 +9,8 @@ use super::inference::{ROUTE, pool_of};
 use super::page_servers::{gateway_with, page, served};
 use crate::support::pki::authority;
 use crate::support::{
-    Client, Gate, PickerBehavior, Reply, gateway, ok, on_both_drivers, origin, picker, status, tls,
+    Client, Gate, PickerBehavior, Reply, gateway, ok, on_both_drivers, origin, picker, refused,
+    status, tls,
 };
 
 on_both_drivers! {
@@ -129,6 +130,52 @@ on_both_drivers! {
         let mut client = gateway.client();
         client.gets("/a").expects(500);
         assert_eq!(client.gets("/a").expects(429).text(), "slower");
+    }
+
+    /// As of a rate limit: it is there because there is too much.
+    fn no_server_is_asked_about_a_request_that_is_too_many_for_its_backend(driver) {
+        let gate = Gate::default();
+        let app = origin().replies(Reply::at_once().waits_for(&gate).sends("HTTP/1.1 204 No\r\n\r\n"));
+        let pages = origin().replies(page(200, "a page"));
+        let gateway = gateway(driver)
+            .backend("pages", &[pages.address()])
+            .backend("origin", &[app.address()])
+            .rule("{backendRefs: [{@origin}]}")
+            .policy_of("Backend/origin", "limits: {upstreamConnections: 1, upstreamPending: 1}")
+            .policy("accessLog: {format: json}")
+            .policy(&served("Any"))
+            .shards(1)
+            .start();
+        let [mut first, mut second, mut third] = [(); 3].map(|()| gateway.client());
+        first.gets("/");
+        app.waits_for_requests(1);
+        second.gets("/").expects_silence();
+        let refused = third.gets("/").expects(503);
+        assert_eq!(refused.text(), "too many requests are waiting for the upstream\n");
+        gateway.waits_for_access_log("\"reason\":\"upstream_full\"");
+        gate.open();
+        first.expects(204);
+        second.expects(204);
+        assert!(pages.requests().is_empty());
+    }
+
+    fn no_server_is_asked_about_a_retry_that_the_budget_does_not_allow(driver) {
+        let (_socket, nobody) = refused();
+        let pages = origin().replies(page(200, "a page"));
+        let gateway = gateway(driver)
+            .backend("pages", &[pages.address()])
+            .backend("nobody", &[nobody])
+            .rule("{retry: {attempts: 1, backoff: 10ms}, backendRefs: [{@nobody}]}")
+            .backend_traffic("nobody", "retryConstraint: {budget: {percent: 0}, minRetryRate: {count: 1, interval: 1h}}")
+            .policy("accessLog: {format: json}")
+            .policy(&served("Any"))
+            .start();
+        let mut client = gateway.client();
+        assert_eq!(client.gets("/").expects(503).text(), "a page");
+        let refused = client.gets("/").expects(503);
+        assert_eq!(refused.text(), "the upstream failed, and its retry budget is exhausted\n");
+        gateway.waits_for_access_log("\"reason\":\"retries_over_budget\"");
+        assert_eq!(pages.requests().len(), 1);
     }
 
     /// It may take longer for what clients ask it.
