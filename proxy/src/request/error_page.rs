@@ -1,5 +1,7 @@
 //! Pages of policies in the place of the contents of errors that the gateway generates.
 
+use std::time::Instant;
+
 use http::StatusCode;
 
 use crate::channel::relay::Side;
@@ -54,7 +56,8 @@ impl<'a> Exchange<'a> {
                 content: PageContent::Server(server),
             }) => {
                 // Boxed: few errors have one.
-                Box::pin(self.served_page(pages, (policy, server), status, target)).await
+                let error = (kind, status);
+                Box::pin(self.served_page(pages, (policy, server), error, target)).await
             }
             Some(ChosenPage {
                 policy,
@@ -77,7 +80,7 @@ impl<'a> Exchange<'a> {
         &mut self,
         pages: &PagesInForce,
         (policy, server): (&str, &PageServer),
-        status: StatusCode,
+        (kind, status): (FailureKind, StatusCode),
         target: Option<Target<'_>>,
     ) -> Result<Option<Page<'a>>, Failure> {
         self.ensure_id();
@@ -85,7 +88,10 @@ impl<'a> Exchange<'a> {
             proxy: self.proxy,
             holds: self.holds,
             received: self.received,
-            client: Side::of(&self.client.stream, &self.client.deadline),
+            client: Side {
+                until: self.until(kind),
+                ..Side::of(&self.client.stream, &self.client.deadline)
+            },
             upload: UploadState::Over,
             record: &self.record,
             target,
@@ -102,6 +108,17 @@ impl<'a> Exchange<'a> {
             );
         }
         Ok(fetched.ok())
+    }
+
+    /// When the request has to be over by its route. One that took longer is late already, and waits for its page
+    /// like all others.
+    fn until(&self, kind: FailureKind) -> Option<Instant> {
+        let is_late = matches!(
+            kind,
+            FailureKind::RequestTimeout | FailureKind::UpstreamTimeout
+        );
+        let timeout = self.record.rule.filter(|_| !is_late)?.request_timeout()?;
+        self.record.started.checked_add(timeout)
     }
 
     /// Sends the page of an error, with the response lines written so far.

@@ -30,6 +30,28 @@ on_both_drivers! {
         assert_eq!(pages.requests().len(), 1);
     }
 
+    /// So is one for an error of the gateway itself, but for the timeout's: that has passed, and the client is told so
+    /// on a page.
+    fn a_page_of_a_server_for_an_error_of_the_gateway_ends_with_the_timeout_of_the_route(driver) {
+        let (_socket, nobody) = refused();
+        let (app, pages) = (origin().replies(Reply::at_once().stalls()), origin().replies(Reply::at_once().stalls()));
+        let gateway = gateway(driver)
+            .backend("pages", &[pages.address()])
+            .backend("gone", &[nobody])
+            .backend("origin", &[app.address()])
+            .rule("{timeouts: {request: 200ms}, backendRefs: [{@gone}]}")
+            .rule("{matches: [{path: {value: /slow}}], timeouts: {request: 200ms}, backendRefs: [{@origin}]}")
+            .policy(&served("Any"))
+            .start();
+        let (mut client, begun) = (gateway.client(), Instant::now());
+        let answer = client.gets("/").expects(503);
+        assert_eq!(answer.value("content-type"), Some("text/plain; charset=utf-8"), "{answer}");
+        assert!(begun.elapsed().as_millis() < 1000, "{:?}", begun.elapsed());
+        assert_eq!(pages.requests().len(), 1);
+        pages.now_replies(page(200, "a page"));
+        assert_eq!(client.gets("/slow").expects(504).text(), "a page");
+    }
+
     /// The server of one tenant cannot take the pages of all.
     fn a_page_server_that_hangs_leaves_places_for_others(driver) {
         let (hanging, other) = (origin().replies(Reply::at_once().stalls()), origin().replies(page(200, "a page")));
