@@ -17,6 +17,14 @@ use crate::policy::rate_limit::Moment;
 
 use super::local_response::NOTHING;
 
+/// An answer of a policy, and why a request gets it.
+struct Answer<'a> {
+    respond: &'a Respond,
+    decision: Decision,
+    /// What is wrong with the exception.
+    why: Option<String>,
+}
+
 impl<'a> Exchange<'a> {
     /// Refuses the request by an invalid policy of its rule, or answers it as an overriding one says: after
     /// CORS preflights, networks, the rate limits that need no credentials, and redirects.
@@ -41,7 +49,7 @@ impl<'a> Exchange<'a> {
         self.limit_rate(matched, host, Moment::Early)?;
         match matched.rule.redirect() {
             Some(redirect) => self.answer_by_filters(redirect, matched).await,
-            None => Err(self.answered_by(answer)),
+            None => Err(self.answered_by(&answer)),
         }
     }
 
@@ -58,39 +66,53 @@ impl<'a> Exchange<'a> {
         let mut buffer = [0; MAX_HOST_BYTES];
         let host = normalise_host(received.authority(), &mut buffer);
         match self.first_answer(answers, matched, PolicyView::Effective, host) {
-            Some(answer) => Err(self.answered_by(answer)),
+            Some(answer) => Err(self.answered_by(&answer)),
             None => Ok(()),
         }
     }
 
-    /// The first of these answers that the request gets.
+    /// The first of these answers that the request gets, unless something that comes before it refuses or redirects
+    /// the request.
     fn first_answer(
         &mut self,
         answers: &'a [Arc<Respond>],
         matched: &Matched<'a>,
         view: PolicyView,
         host: &str,
-    ) -> Option<&'a Respond> {
+    ) -> Option<Answer<'a>> {
         let mut answers = answers.iter().map(|it| &**it);
-        answers.find(|answer| {
-            let (decision, why) = if answer.has_exception() {
-                let is_read = |of: PolicyView| answer.reads_headers() && of == view;
+        answers.find_map(|respond| {
+            let (decision, why) = if respond.has_exception() {
+                let is_read = |of: PolicyView| respond.reads_headers() && of == view;
                 let lines = self.lines_seen(matched.target, is_read);
-                answer.decide(self.subject((host, matched.target.path()), view, &lines))
+                respond.decide(self.subject((host, matched.target.path()), view, &lines))
             } else {
                 (Decision::Answered, None)
             };
-            self.shard.counters.responds.count(decision);
-            if let Some(trace) = &self.record.trace {
-                trace.respond(answer, decision, why.as_deref());
+            let answer = Answer {
+                respond,
+                decision,
+                why,
+            };
+            if decision == Decision::Excepted {
+                self.count_answer(&answer);
+                return None;
             }
-            decision != Decision::Excepted
+            Some(answer)
         })
     }
 
+    fn count_answer(&self, answer: &Answer<'a>) {
+        self.shard.counters.responds.count(answer.decision);
+        if let Some(trace) = &self.record.trace {
+            trace.respond(answer.respond, answer.decision, answer.why.as_deref());
+        }
+    }
+
     /// The end of a request that gets an answer.
-    fn answered_by(&mut self, answer: &'a Respond) -> Failure {
-        self.answer = Some(answer);
+    fn answered_by(&mut self, answer: &Answer<'a>) -> Failure {
+        self.count_answer(answer);
+        self.answer = Some(answer.respond);
         Failure::from(FailureKind::Responded)
     }
 

@@ -237,15 +237,19 @@ on_both_drivers! {
             .policy("trustedHops: 1")
             .policy(&format!("{ENFORCED}respond: {{status: 503, body: maintenance, {OFFICE}}}"))
             .policy_of(ROUTE, "networks: {deny: [192.0.2.0/24]}\n  rateLimit: {rules: [{name: each, key: [{clientAddress: {}}], requests: 2, per: Day}]}")
+            .inspected()
             .start();
         let mut client = gateway.client();
         assert_eq!(asks(&mut client, "/", &from("192.0.2.1")).status(), 403);
+        let answered = |expected| waits_for_count(&gateway, "gateway_respond_results_total", "result=\"answered\"", expected);
+        answered(0.0);
         // Each request counts once, whether it is answered or goes on.
         for (address, passed) in [("198.51.100.1", 503), ("203.0.113.5", 200)] {
             for status in [passed, passed, 429] {
                 assert_eq!(asks(&mut client, "/", &from(address)).status(), status, "{address}");
             }
         }
+        answered(2.0);
     }
 
     fn the_answer_of_a_nearer_target_replaces_that_of_a_wider_one(driver) {
@@ -290,9 +294,14 @@ on_both_drivers! {
             .rule(&format!("{{filters: [{redirect}]}}"))
             .policy_of(ROUTE, &policy("Strict", &signer, ""))
             .policy(&format!("{ENFORCED}respond: {{status: 503}}"))
+            .inspected()
             .start();
+        let mut watcher = watches(&gateway, "");
         let answer = asks(&mut gateway.client(), "/a", &[]);
         assert_eq!((answer.status(), answer.value("location")), (301, Some("https://a.test/a")), "{answer}");
+        let traced = serde_json::to_string(&events(&mut watcher)).expect("JSON");
+        assert!(!traced.contains("answers with 503"), "{traced}");
+        waits_for_count(&gateway, "gateway_respond_results_total", "result=\"answered\"", 0.0);
     }
 
     /// Whoever comes from port 80 has no credentials to show there.
