@@ -223,6 +223,7 @@ failures! {
     NoRoute           404 Unimplemented Client Keep Never "no_route" "no route matches this request";
     MatchTooCostly    500 Internal Internal Keep Never "match_too_costly" "comparing this request with the routes takes too much work";
     BadRewrite        500 Internal Internal Keep Never "bad_rewrite" "the path of this request cannot be rewritten";
+    NoWebSocket       501 Unimplemented Client Keep Never "no_websocket" "no WebSocket can be opened here";
     InvalidRule       500 Internal Internal Keep Never "invalid_rule" "the rule of this route is invalid";
     NoValidBackend    500 Internal Internal Keep Never "no_valid_backend" "the route has no valid backend";
 

@@ -278,6 +278,10 @@ impl Download<'_, '_> {
         uploaded: impl Fn() -> bool,
     ) -> Result<ResponseEnd, Failure> {
         shard.set_task_state(TaskState::Responding);
+        // Any status of success opens a tunnel of HTTP/2 (RFC 8441 section 5), but this response has a body.
+        if matches!(side.response.status, 200..=299) && side.received.is_extended_connect() {
+            return Err(FailureKind::NoWebSocket.into());
+        }
         let framing = side.response.framing;
         let resent = framing.reframed_for(side.version);
         side.limit_persistence(&uploaded, resent, shard);

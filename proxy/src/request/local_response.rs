@@ -136,6 +136,12 @@ impl<'a> Exchange<'a> {
         self.send_answer(status, body, persist).await
     }
 
+    /// Whether a local response of this status would tell the client that its tunnel is open, as any of success does
+    /// (RFC 8441 section 5, RFC 9110 section 9.3.6).
+    pub(super) fn would_open_tunnel(&self, status: StatusCode) -> bool {
+        status.is_success() && self.received.is_extended_connect()
+    }
+
     /// Sends a local response; the connection is kept alive as `persist` says.
     pub(super) async fn send_answer(
         &mut self,
@@ -143,6 +149,11 @@ impl<'a> Exchange<'a> {
         body: &LocalBody<'_>,
         persist: Persist,
     ) -> Result<ConnectionOutcome, Failure> {
+        let (status, body) = if self.would_open_tunnel(status) {
+            (StatusCode::NOT_IMPLEMENTED, &NOTHING)
+        } else {
+            (status, body)
+        };
         let RequestBuffers {
             to_client: out,
             response_lines: lines,

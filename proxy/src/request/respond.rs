@@ -14,6 +14,7 @@ use crate::policy::answer::{Decision, Facts, Respond, Template};
 use crate::policy::effective_fields::PolicyView;
 use crate::policy::normalise::normalise_host;
 use crate::policy::rate_limit::Moment;
+use crate::trace::PolicyEffect;
 
 use super::local_response::NOTHING;
 
@@ -111,6 +112,11 @@ impl<'a> Exchange<'a> {
 
     /// The end of a request that gets an answer.
     fn answered_by(&mut self, answer: &Answer<'a>) -> Failure {
+        if self.would_open_tunnel(answer.respond.status()) {
+            let why = "its status of success would open a WebSocket";
+            self.trace_policy("respond", PolicyEffect::Skipped(why));
+            return FailureKind::NoWebSocket.into();
+        }
         self.count_answer(answer);
         self.answer = Some(answer.respond);
         Failure::from(FailureKind::Responded)

@@ -3,12 +3,13 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use super::metrics::waits_for_count;
 use crate::support::frames::{
     ACK, DATA, END_HEADERS, END_STREAM, HEADERS, PING, Peer, RST_STREAM, before_frames, block,
     frame, request,
 };
 use crate::support::{
-    Driver, Gateway, Origin, Reply, Signal, gateway, on_both_drivers, origin, status,
+    Driver, Gateway, Origin, Reply, Signal, gateway, ok, on_both_drivers, origin, status,
 };
 
 const SWITCH: &str = "HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
@@ -72,6 +73,84 @@ on_both_drivers! {
         let mut peer = Peer::client(gateway.address());
         peer.sends(websocket(1));
         assert_eq!(peer.next_of(HEADERS).status(), Some(403));
+    }
+
+    /// RFC 8441 section 5: any status of success says that the tunnel is open, and what follows would be taken for frames.
+    fn a_response_that_switches_nothing_opens_no_websocket(driver) {
+        for (code, body) in [("200 OK", "Content-Length: 5\r\n\r\nhello"), ("204 No", "\r\n"), ("206 Part", "Content-Length: 1\r\n\r\na")] {
+            let origin = origin().replies(Reply::at_once().sends(format!("HTTP/1.1 {code}\r\n{body}")));
+            let gateway = gateway(driver)
+                .routes_to(&origin)
+                .policy("accessLog: {format: json}")
+                .policy_of("Backend/origin", "ejection: {consecutiveFailures: 1, maxPercent: 100}")
+                .start();
+            expect_no_websocket(&gateway, &websocket(1));
+            gateway.waits_for_access_log("\"reason\":\"no_websocket\"");
+            // It is not the backend's fault that a client wants one there.
+            gateway.client().gets("/").reads_head();
+            assert_eq!(origin.requests().len(), 2, "{code}");
+        }
+    }
+
+    /// The server offers no extended CONNECT, and so gets a GET.
+    fn an_http_2_server_without_websockets_opens_none(driver) {
+        let (listener, gateway) = before_frames(driver);
+        let mut peer = Peer::client(gateway.address());
+        peer.sends(websocket(1));
+        let mut server = Peer::server(&listener);
+        let head = server.next_of(HEADERS);
+        server.sends(frame(HEADERS, END_HEADERS, head.stream, &[0x88]));
+        server.sends(frame(DATA, END_STREAM, head.stream, b"hello"));
+        assert_eq!(peer.next_of(HEADERS).status(), Some(501));
+    }
+
+    fn no_answer_of_the_gateway_opens_a_websocket(driver) {
+        let app = origin();
+        let auth = origin().replies(status(402));
+        let server = "{type: ExternalAuth, externalAuth: {protocol: HTTP, backendRef: {@auth}, http: {}}}";
+        let gateway = gateway(driver)
+            .backend("app", &[app.address()])
+            .backend("auth", &[auth.address()])
+            .rule("{name: ok, matches: [{path: {value: /200}}]}")
+            .rule("{name: gone, matches: [{path: {value: /410}}]}")
+            .rule(&format!("{{matches: [{{path: {{value: /auth}}}}], filters: [{server}], backendRefs: [{{@app}}]}}"))
+            .policy_of("HTTPRoute/route-0/ok", "respond: {status: 200, body: hello}")
+            .policy_of("HTTPRoute/route-0/gone", "respond: {status: 410, body: hello}")
+            .policy("healthPath: /health")
+            .policy("accessLog: {format: json}")
+            .inspected()
+            .start();
+        let at = |path: &str| {
+            let mut fields = request("CONNECT");
+            fields[2].1 = path;
+            fields.push((":protocol", "websocket"));
+            fields.push(("sec-websocket-version", "13"));
+            frame(HEADERS, END_HEADERS, 1, &block(&fields))
+        };
+        let status = |path: &str| {
+            let mut peer = Peer::client(gateway.address());
+            peer.sends(at(path));
+            peer.next_of(HEADERS).status()
+        };
+        expect_no_websocket(&gateway, &at("/200"));
+        gateway.waits_for_access_log("\"reason\":\"no_websocket\"");
+        waits_for_count(&gateway, "gateway_respond_results_total", "result=\"answered\"", 0.0);
+        expect_no_websocket(&gateway, &at("/health"));
+        assert_eq!(status("/410"), Some(410));
+        assert_eq!(status("/auth"), Some(402));
+        assert!(app.requests().is_empty());
+    }
+
+    /// An upgrade of HTTP/1 may be ignored (RFC 9110 section 7.8).
+    fn an_http_1_client_gets_a_response_that_switches_nothing(driver) {
+        let (_origin, gateway) = start(driver, ok("hello"));
+        let mut client = gateway.client();
+        client.sends(
+            "GET /chat HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        );
+        assert_eq!(client.expects(200).text(), "hello");
+        client.gets("/").expects(200);
     }
 
     fn a_websocket_is_forwarded_from_http_1_to_http_2(driver) {
@@ -220,6 +299,18 @@ fn assert_drained(gateway: &mut Gateway, mut peer: Peer, begun: Instant) {
     assert_eq!(code, Some(0), "{}", gateway.log());
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(15), "took {took:?}");
+}
+
+/// The handshake is refused, and the stream ends.
+#[track_caller]
+fn expect_no_websocket(gateway: &Gateway, handshake: &[u8]) {
+    let mut peer = Peer::client(gateway.address());
+    peer.sends(handshake);
+    let head = peer.next_of(HEADERS);
+    assert_eq!(head.status(), Some(501));
+    if head.flags & END_STREAM == 0 {
+        assert_eq!(peer.next_of(DATA).flags & END_STREAM, END_STREAM);
+    }
 }
 
 fn start(driver: Driver, reply: Reply) -> (Origin, Gateway) {
