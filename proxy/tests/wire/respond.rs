@@ -5,8 +5,8 @@ use super::jwt::{asks, bearer, claims, policy};
 use super::metrics::{waits_for_count, waits_for_sum};
 use crate::support::frames::{HEADERS, PREFACE, Peer, RST_STREAM, SETTINGS, frame, get};
 use crate::support::{
-    Driver, GatewayBuilder, Origin, Signer, gateway, on_both_drivers, on_every_pair, origin,
-    refused,
+    Driver, GatewayBuilder, Origin, Reply, Signer, client, gateway, on_both_drivers, on_every_pair,
+    origin, refused,
 };
 
 /// A gateway whose rule is without backends.
@@ -208,6 +208,29 @@ on_both_drivers! {
         let lines = [token, from("203.0.113.5")].concat();
         let answer = asks(&mut client, "/", &lines);
         assert_ne!(answer.text(), "maintenance", "{answer}");
+        assert!(origin.requests().is_empty());
+    }
+
+    /// It is asked before the rule is known, and with that its answer.
+    fn a_listeners_authorization_server_that_is_down_or_hangs_comes_before_maintenance(driver) {
+        let (_socket, down) = refused();
+        let (hangs, origin) = (origin().replies(Reply::at_once().stalls()), origin());
+        let server = "{group: gateway-system.io, kind: Backend, name: auth}";
+        let filter = format!("{{type: ExternalAuth, externalAuth: {{protocol: HTTP, backendRef: {server}, http: {{}}}}}}");
+        for address in [down, hangs.address()] {
+            let gateway = gateway(driver)
+                .backend("auth", &[address])
+                .backend("origin", &[origin.address()])
+                .listener_with("asking", &format!("protocol: HTTP, filters: {{requests: [{filter}]}}"))
+                .rule_of("asking", "{backendRefs: [{@origin}]}")
+                .rule(&format!("{{filters: [{}], backendRefs: [{{@origin}}]}}", filter.replace(server, "{@auth}")))
+                .policy(&format!("{ENFORCED}respond: {{status: 503, body: maintenance}}"))
+                .start();
+            // That of a rule is not asked.
+            assert_eq!(gateway.client().gets("/").expects(503).text(), "maintenance");
+            let mut client = client(gateway.address_of(1));
+            assert_eq!(client.gets("/").expects(403).text(), "external authorization failed\n");
+        }
         assert!(origin.requests().is_empty());
     }
 
