@@ -319,7 +319,8 @@ fn start(driver: Driver, reply: Reply) -> (Origin, Gateway) {
     (origin, gateway)
 }
 
-fn websocket(stream: u32) -> Vec<u8> {
+/// The handshake of a WebSocket for `/`.
+pub(super) fn websocket(stream: u32) -> Vec<u8> {
     let mut fields = request("CONNECT");
     fields.push((":protocol", "websocket"));
     fields.push(("sec-websocket-version", "13"));

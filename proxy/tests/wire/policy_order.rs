@@ -3,9 +3,12 @@
 use serde_json::json;
 
 use super::external_auth::allow;
+use super::h2_websocket::websocket;
 use super::jwt::{asks, bearer, claims, policy};
+use crate::support::frames::{HEADERS, Peer};
 use crate::support::{
-    Client, GatewayBuilder, Origin, Pair, SideProtocol, Signer, on_every_pair, origin, status,
+    Client, GatewayBuilder, Origin, Pair, SideProtocol, SideTransport, Signer, on_every_pair,
+    origin, status,
 };
 
 /// The Gateway's own policy: of networks, of the rate of a client's address, and maintenance.
@@ -108,10 +111,21 @@ fn refusing(what: &str, signer: &Signer) -> String {
         "`jwt`" => policy("Strict", signer, ""),
         "`apiKeys`" => "apiKeys: {secretRefs: [{name: none}]}".to_owned(),
         "`authorization`" => "authorization: {deny: [{when: 'true'}]}".to_owned(),
+        "`authorization`, with `errorPages`" => {
+            let page = "{statuses: ['403'], bodies: [{contentType: text/html, body: a page}]}";
+            format!("authorization: {{deny: [{{when: 'true'}}]}}\n  errorPages: [{page}]")
+        }
         "`respond` with status 410" => "respond: {status: 410, body: gone}".to_owned(),
+        "`pathRewrite` to what is no path" => {
+            "pathRewrite: {pattern: '^/', substitution: none}".to_owned()
+        }
         other => panic!("{other} is not known to this test"),
     }
 }
+
+/// The handshake of a WebSocket over HTTP/1.1.
+const UPGRADE: &str = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                       Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
 /// The number that a cell begins with.
 fn number(cell: &str) -> &str {
@@ -157,10 +171,11 @@ on_every_pair! {
     fn a_refusal_is_the_same_in_every_form_of_a_request(pair) {
         let (app, signer) = (origin(), Signer::p256());
         let rows = refusals();
-        assert_eq!(rows.len(), 7);
+        assert_eq!(rows.len(), 9);
         for row in rows {
-            let [what, plain, http_1_0, head, expect, grpc] = row[..] else { panic!("{row:?}") };
-            let gateway = pair.gateway_to(&app).policy(&refusing(what, &signer)).start();
+            let [what, plain, http_1_0, head, expect, upgrade, grpc] = row[..] else { panic!("{row:?}") };
+            let fields = refusing(what, &signer);
+            let gateway = pair.gateway_to(&app).policy_of("HTTPRoute/route-0", &fields).start();
             let status = |request: &str| {
                 let mut client = pair.client(&gateway);
                 // A 100 would be the first.
@@ -175,6 +190,11 @@ on_every_pair! {
                 let answer = client.sends("GET / HTTP/1.0\r\nHost: a.test\r\n\r\n").reads();
                 assert_eq!(answer.status().to_string(), http_1_0, "{what}");
                 client.expects_close();
+                assert_eq!(status(UPGRADE), upgrade, "{what}");
+            } else if matches!(pair.from, SideTransport::Nothing) {
+                let mut peer = Peer::client(gateway.address());
+                let status = peer.sends(websocket(1)).next_of(HEADERS).status();
+                assert_eq!(status.map(|it| it.to_string()).as_deref(), Some(upgrade), "{what}");
             }
             let mut client = pair.client(&gateway);
             // The next response begins after the head of the first one.
@@ -185,6 +205,7 @@ on_every_pair! {
             let call = format!("{post}Content-Type: application/grpc\r\nTE: trailers\r\nContent-Length: 0\r\n\r\n");
             let answer = pair.client(&gateway).sends(call).expects(200);
             assert_eq!(answer.value("grpc-status"), Some(number(grpc)), "{what}: {answer}");
+            assert_eq!(answer.text(), "", "{what}");
         }
         assert!(app.requests().is_empty());
     }
