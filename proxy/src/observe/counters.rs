@@ -28,6 +28,7 @@ use crate::policy::api_keys::KeyRefusal;
 use crate::policy::authorization::Forbidden;
 use crate::policy::client_networks::Outside;
 use crate::policy::jwt::{AuthenticatedBy, Refusal};
+use crate::policy::path_rewrite::RewriteResult;
 use crate::tls::UpstreamTlsFailure;
 
 /// A monotonic counter, written by one thread.
@@ -421,6 +422,8 @@ pub struct ShardCounters {
     pub hashes: ByCause<HashResult>,
     /// What policies with answers decided about requests.
     pub responds: ByCause<Decision>,
+    /// Requests whose paths policies rewrite.
+    pub path_rewrites: ByCause<RewriteResult>,
     /// Errors whose content was replaced by a page.
     pub error_pages: ByCause<PageSource>,
     /// Requests for pages to page servers.

@@ -27,6 +27,7 @@ use xds::model::{
 use super::normalise::{PathError, Target, normalise_target};
 use crate::failure::{Failure, FailureKind};
 use crate::limits::{PATH_REWRITE_CACHE_BYTES, REGEX_STEPS_PER_REQUEST};
+use crate::names::causes;
 
 /// What happens to paths of requests to a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,6 +140,27 @@ pub enum Rewritten {
     Unchanged,
     /// The new path, with so many bytes of its own query.
     Changed,
+}
+
+causes! {
+    /// What became of the path of a request that a rewrite is for.
+    RewriteResult;
+    /// The backend gets another one.
+    Rewritten "rewritten";
+    /// Nothing of it matches.
+    Unchanged "unchanged";
+    /// The request is refused, since the new one is none.
+    Refused "refused";
+}
+
+impl From<Result<Rewritten, BadRewrite>> for RewriteResult {
+    fn from(result: Result<Rewritten, BadRewrite>) -> Self {
+        match result {
+            Ok(Rewritten::Changed) => Self::Rewritten,
+            Ok(Rewritten::Unchanged) => Self::Unchanged,
+            Err(_) => Self::Refused,
+        }
+    }
 }
 
 /// A shard's memory for rewrites: nothing is allocated once an expression has seen the usual paths.

@@ -104,6 +104,7 @@ impl<'a> Exchange<'a> {
         };
         let scratch = &mut *self.proxy.path_rewrites.borrow_mut();
         let result = rewrite(by, target, limits, scratch, &mut self.work.target);
+        self.shard.counters.path_rewrites.count(result.into());
         if let Some(trace) = &self.record.trace {
             trace.path_rewrite(target, result, &self.work.target);
         }

@@ -1,6 +1,7 @@
 //! Rewrites of paths by a policy: what the backend gets, and what it never gets.
 
 use super::admin_trace::{events, message, watches};
+use super::metrics::waits_for_count;
 use crate::support::{
     Driver, GatewayBuilder, Message, Origin, Pair, client, gateway, on_both_drivers, on_every_pair,
     origin,
@@ -212,6 +213,9 @@ on_both_drivers! {
         assert!(traced("/b", 200).contains("the pattern does not match /b"));
         let text = traced("/a/..x/a%20", 200);
         assert!(text.contains("became /..x/a%20"), "{text}");
+        for (result, requests) in [("rewritten", 2.0), ("unchanged", 1.0), ("refused", 0.0)] {
+            waits_for_count(&gateway, "gateway_path_rewrites_total", result, requests);
+        }
     }
 
     fn a_refused_rewrite_has_a_reason_in_log_metrics_and_trace(driver) {
@@ -229,6 +233,10 @@ on_both_drivers! {
         assert!(text.contains("/a cannot be rewritten: the new path does not begin with a slash"), "{text}");
         let line = gateway.waits_for_access_log("bad_rewrite");
         assert!(line.contains("\"/a\""), "{line}");
+        gateway.client().gets("/b").expects(200);
+        for (result, requests) in [("refused", 1.0), ("unchanged", 1.0), ("rewritten", 0.0)] {
+            waits_for_count(&gateway, "gateway_path_rewrites_total", result, requests);
+        }
         let metrics = client(gateway.server("metrics")).gets("/metrics").reads();
         assert!(metrics.text().contains("reason=\"bad_rewrite\""), "{}", metrics.text());
     }

@@ -71,6 +71,7 @@ impl Scrape<'_> {
         self.networks(out);
         self.hashes(out);
         self.responds(out);
+        self.path_rewrites(out);
         self.error_pages(out);
         self.page_requests(out);
         self.rate_limits(out);

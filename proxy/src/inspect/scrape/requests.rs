@@ -15,6 +15,7 @@ use crate::policy::answer::{Decision, PageResult, PageSource};
 use crate::policy::api_keys::KeyRefusal;
 use crate::policy::authorization::Forbidden;
 use crate::policy::client_networks::Outside;
+use crate::policy::path_rewrite::RewriteResult;
 
 impl Scrape<'_> {
     pub(super) fn requests(&self, names: &Names<'_>, out: &mut Exposition) {
@@ -225,6 +226,17 @@ impl Scrape<'_> {
         for decision in Decision::ALL {
             let count = self.sum(|shard| shard.responds.of(*decision));
             family.number(&Labels::none().with("result", decision.reason()), count);
+        }
+    }
+
+    /// Paths that policies rewrite.
+    pub(super) fn path_rewrites(&self, out: &mut Exposition) {
+        let help = "Requests that a policy with `pathRewrite` is for, by result. `refused`: with status 500, since the \
+            new path is none that a backend may get.";
+        let mut family = out.counter("path_rewrites", help);
+        for result in RewriteResult::ALL {
+            let count = self.sum(|shard| shard.path_rewrites.of(*result));
+            family.number(&Labels::none().with("result", result.reason()), count);
         }
     }
 
