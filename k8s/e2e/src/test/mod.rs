@@ -31,8 +31,8 @@ use crate::args::TestArgs;
 use crate::home::Home;
 use crate::process::print_line;
 use control_plane::{
-    access, bad_input, crowds, endpoints, error_pages, external_auth, features, hostile, idp,
-    inference, kinds, life, live_traffic, long, mistakes, permissions, precedence, sessions,
+    access, answers, bad_input, crowds, endpoints, error_pages, external_auth, features, hostile,
+    idp, inference, kinds, life, live_traffic, long, mistakes, permissions, precedence, sessions,
     tenancy, x_backends,
 };
 use runner::{Runner, TestCluster};
@@ -134,6 +134,8 @@ const TESTS: &[Test] = tests! {
     Controller external_auth::an_http_server_authorizes_requests,
     Controller external_auth::an_ext_authz_server_authorizes_requests,
     Controller external_auth::a_listener_authorizes_before_route_matching,
+    Controller answers::maintenance_is_for_all_but_the_office,
+    Controller answers::backends_get_the_paths_that_policies_rewrite,
     Controller error_pages::a_page_server_has_the_pages_of_errors,
     Controller x_backends::pods_are_selected_by_label_and_port,
     Picker inference::an_endpoint_picker_selects_the_pod,

@@ -3,13 +3,14 @@
 //!
 //! `site` is what most tests begin with, a Gateway that serves; `proxy` is one that a test plays.
 //! The tests are grouped by subject: `life` and `kinds` (what becomes of each kind of object that
-//! changes or goes), `features`, `external_auth`, `error_pages` and `x_backends` (what users use and no
+//! changes or goes), `features`, `external_auth`, `answers`, `error_pages` and `x_backends` (what users use and no
 //! conformance suite tests), `live_traffic` (what clients notice of failures and changes), `sessions`
 //! (what they notice of new keys),
 //! `access` (who may come in), `precedence` (what tenants cannot lift of it), `tenancy` (proxies with a false identity), `hostile` (a tenant that does its worst), `permissions` (of the
 //! controller), `bad_input`, `mistakes` (a catalogue), `crowds` (a thousand mistakes), `idp` (users of an identity provider); `long` are those that take minutes.
 
 pub(super) mod access;
+pub(super) mod answers;
 pub(super) mod bad_input;
 pub(super) mod crowds;
 mod edge_gateway;
