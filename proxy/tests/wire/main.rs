@@ -13,6 +13,7 @@ mod admin;
 mod admin_dump;
 mod admin_stuck;
 mod admin_trace;
+mod answer_forms;
 mod answer_memory;
 mod api_keys;
 mod authorization;
