@@ -150,13 +150,12 @@ impl Availability {
 
     fn report(&mut self, gateway: &ObjectName) {
         let pods = &self.sources.outputs.pods;
-        match self.known.get(gateway).filter(|it| !it.is_empty()) {
-            Some(known) => pods.set(gateway, Some(known.values().flatten().next().cloned())),
-            None => {
-                self.known.remove(gateway);
-                pods.set(gateway, None);
-            }
+        let known = self.known.get(gateway).filter(|it| !it.is_empty());
+        let why = known.map(|known| known.values().flatten().next().cloned());
+        if why.is_none() {
+            self.known.remove(gateway);
         }
+        pods.set(gateway, why);
     }
 
     /// The existing Gateway that a workload belongs to.

@@ -294,19 +294,15 @@ impl Translation {
         let (shared, missing) = (&mut self.statuses, &mut self.missing);
         let hints = Hints::new(self.translator.store(), Others::Hidden);
         let statuses = statuses.into_iter().map(|(object, mut status)| {
-            match &mut status {
+            if status.is_none() {
+                shared.released();
+            }
+            match status.as_mut().filter(|status| Hints::concern(&**status)) {
                 Some(status) => {
-                    if Hints::concern(status) {
-                        missing.insert(object.clone(), Arc::new(status.clone()));
-                        hints.complete(&object, status);
-                    } else {
-                        missing.remove(&object);
-                    }
+                    missing.insert(object.clone(), Arc::new(status.clone()));
+                    hints.complete(&object, status);
                 }
-                None => {
-                    missing.remove(&object);
-                    shared.released();
-                }
+                None => drop(missing.remove(&object)),
             }
             (object, status.map(|it| shared.share(it)))
         });

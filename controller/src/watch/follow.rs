@@ -366,10 +366,10 @@ impl Follower {
     /// Forgets an object. Returns whether it was known.
     fn forget(&mut self, name: &ObjectName) -> bool {
         if self.is_of_policies() {
-            self.ask(ENTRIES.set(name, BTreeSet::new()));
+            self.ask(&ENTRIES.set(name, BTreeSet::new()));
             self.progress.held.remove(name);
         } else if self.is_of_grants() {
-            self.ask(ENTRIES.set_grant(name, None));
+            self.ask(&ENTRIES.set_grant(name, None));
         } else if let Some(kind) = self.entry_kind() {
             self.progress.reread.remove(name);
             self.reads.outdate(&(kind, name.clone()));

@@ -95,6 +95,7 @@ pub fn check(
 }
 
 /// The objects that are written, and of which nothing is in force.
+#[must_use]
 pub fn refused(findings: &[Finding], store: &Store) -> Vec<ObjectRef> {
     let objects = findings.iter().filter(|it| it.severity == Severity::Error);
     let objects = objects.filter_map(|it| it.object.clone());

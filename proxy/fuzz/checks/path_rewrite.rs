@@ -84,6 +84,10 @@ fn check_plain(rule: &PathRewrite, target: Target<'_>, options: PathOptions, out
         return;
     }
     let mut expected = target.path().replace(pattern, substitution);
+    if target.path().contains(pattern) {
+        // A new path begins with one slash.
+        expected = format!("/{}", expected.trim_start_matches('/'));
+    }
     if let Some(query) = target.query() {
         expected.push('?');
         expected.push_str(query);

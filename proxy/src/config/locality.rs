@@ -326,12 +326,7 @@ fn distances(
     let in_zone = |it: &Location<'_>| zone.is_some() && it.zone == zone;
     let on_node = |it: &Location<'_>| node.is_some() && it.node == node;
     let nothing = || (Preference::Nothing, vec![0; locations.len()]);
-    let of = |preference, is_near: &dyn Fn(&Location<'_>) -> bool| {
-        let distances = locations.iter().map(|it| usize::from(!is_near(it)));
-        (preference, distances.collect())
-    };
     match mode {
-        LocalityMode::Off => nothing(),
         // As kube-proxy does: hints count if every endpoint has some, and one names us.
         LocalityMode::Hints => {
             let by_node = named_in(node, locations, |hints| &hints.nodes);
@@ -344,7 +339,6 @@ fn distances(
                 nothing()
             }
         }
-        LocalityMode::PreferZone if zone.is_some() => of(Preference::Zone, &in_zone),
         LocalityMode::PreferNode if node.is_some() => {
             let distance = |it: &Location<'_>| match (on_node(it), in_zone(it)) {
                 (true, _) => 0,
@@ -353,8 +347,12 @@ fn distances(
             };
             (Preference::Node, locations.iter().map(distance).collect())
         }
-        LocalityMode::PreferNode if zone.is_some() => of(Preference::Zone, &in_zone),
-        LocalityMode::PreferZone | LocalityMode::PreferNode => nothing(),
+        // Without a node the zone counts.
+        LocalityMode::PreferZone | LocalityMode::PreferNode if zone.is_some() => {
+            let distances = locations.iter().map(|it| usize::from(!in_zone(it)));
+            (Preference::Zone, distances.collect())
+        }
+        LocalityMode::Off | LocalityMode::PreferZone | LocalityMode::PreferNode => nothing(),
     }
 }
 

@@ -102,7 +102,8 @@ impl Warming {
             clippy::cast_sign_loss,
             reason = "a part of one, in percent"
         )]
-        (part < 1.0).then(|| (part * 100.0) as u8)
+        let percent = (part * 100.0) as u8;
+        (part < 1.0).then_some(percent)
     }
 }
 

@@ -102,7 +102,8 @@ impl PageFetch<'_, '_> {
         }
         let timeout = timeout(self.client.until, Instant::now());
         let timeout = timeout.ok_or(NoPage::failed("the request's timeout leaves no time"))?;
-        if !self.proxy.shard.may_copy(PAGE_BYTES) {
+        // A buffer may grow to twice its content.
+        if !self.proxy.shard.may_copy(2 * PAGE_BYTES) {
             return Err(NoPage::NO_MEMORY);
         }
         let cluster = pages.cluster(server);

@@ -278,10 +278,7 @@ impl Download<'_, '_> {
         uploaded: impl Fn() -> bool,
     ) -> Result<ResponseEnd, Failure> {
         shard.set_task_state(TaskState::Responding);
-        // Any status of success opens a tunnel of HTTP/2 (RFC 8441 section 5), but this response has a body.
-        if matches!(side.response.status, 200..=299) && side.received.is_extended_connect() {
-            return Err(FailureKind::NoWebSocket.into());
-        }
+        side.refuse_false_tunnel()?;
         let framing = side.response.framing;
         let resent = framing.reframed_for(side.version);
         side.limit_persistence(&uploaded, resent, shard);
@@ -295,9 +292,9 @@ impl Download<'_, '_> {
             }
         }
         if let Some(page) = page {
+            let context = (shard, &uploaded);
             // Boxed: few responses have a page.
-            let sent = self.respond_with_page(length, side, page, (shard, &uploaded));
-            return Box::pin(sent).await;
+            return Box::pin(self.respond_with_page(length, side, page, context)).await;
         }
         let head = self.buffer.filled().get(..length).unwrap_or_default();
         self.attempt.encode_head(head, side, |_| false);
@@ -318,8 +315,7 @@ impl Download<'_, '_> {
         let first = relay
             .first(self.buffer, side.decoder)
             .map_err(|error| Failure::because(FailureKind::UpstreamGarbage, error.reason()))?;
-        side.record.status = side.response.status;
-        side.record.answered = true;
+        (side.record.status, side.record.answered) = (side.response.status, true);
         let switched = side.response.status == 101;
         if switched && side.begin_tunnel().await? {
             return Ok(ResponseEnd::Switched);
@@ -401,6 +397,14 @@ impl Attempt<'_> {
 }
 
 impl ResponseSide<'_, '_> {
+    /// Any status of success opens a tunnel of HTTP/2 (RFC 8441 section 5): a response with a body must not have one.
+    fn refuse_false_tunnel(&self) -> Result<(), Failure> {
+        if matches!(self.response.status, 200..=299) && self.received.is_extended_connect() {
+            return Err(FailureKind::NoWebSocket.into());
+        }
+        Ok(())
+    }
+
     /// Adds the edits of authorization servers to those of the endpoint picker, once.
     pub(super) fn take_granted(&mut self, head: &[u8]) {
         let Some(granted) = self.granted.take() else {

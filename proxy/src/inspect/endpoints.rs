@@ -31,7 +31,7 @@ pub(super) fn shown(cluster: &Cluster) -> Vec<(UpstreamId, Endpoint)> {
                 Health::Draining => EndpointHealth::Draining,
                 Health::NotReady => EndpointHealth::NotReady,
             },
-            zone: endpoint.zone.as_ref().map(|zone| zone.to_string()),
+            zone: endpoint.zone.as_ref().map(ToString::to_string),
             preferred,
             preference,
             warming_percent: percent,

@@ -173,14 +173,13 @@ impl<'a> Exchange<'a> {
         let (received, upstreams) = (self.received, &self.proxy.upstreams);
         let body = self.server_decision.as_deref();
         let body = body.and_then(|server_decision| server_decision.body.as_deref());
+        let body = body.filter(|_| server.body_bytes.is_some());
         let subject = Subject {
             method: received.method(),
             authority: received.authority(),
             target: &self.shown_target(call.target),
             fields: self.effective_fields(own),
-            body: body
-                .filter(|_| server.body_bytes.is_some())
-                .unwrap_or_default(),
+            body: body.unwrap_or_default(),
         };
         match &server.protocol {
             ExternalAuthProtocol::Http {
@@ -214,17 +213,10 @@ impl<'a> Exchange<'a> {
             ExternalAuthProtocol::Grpc { request_headers } => {
                 let check_request = grpc::check_request(request_headers, &subject, &self.arrival());
                 let (timeout, client) = (call.timeout, Some(&self.client.deadline));
-                let response = call::unary(
-                    upstreams,
-                    cluster,
-                    grpc::CHECK,
-                    &check_request,
-                    timeout,
-                    client,
-                );
-                let response = response
-                    .await
-                    .map_err(|error| MissingVerdict(error.reason()))?;
+                let check = grpc::CHECK;
+                let response =
+                    call::unary(upstreams, cluster, check, &check_request, timeout, client).await;
+                let response = response.map_err(|error| MissingVerdict(error.reason()))?;
                 grpc::interpret(response, &subject)
             }
         }

@@ -9,7 +9,7 @@ use crate::support::{Gateway, Ports, gateway, ok, on_both_drivers, origin, statu
 on_both_drivers! {
     /// Otherwise a check that is wrong looks like one that passes.
     fn ignored_health_checks_are_told_to_the_controller_until_they_decide_again(driver) {
-        let origins = [(); 2].map(|()| origin().replies_to("/healthz", status(503)));
+        let origins = [(); 2].map(|()| origin().replies_to("/", ok("well")).replies(status(503)));
         let addresses = [origins[0].address(), origins[1].address()];
         let ports = Ports::free(1);
         let controller = controller();

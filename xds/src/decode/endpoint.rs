@@ -198,21 +198,21 @@ pub(super) fn workload(at: &FieldPath<'_>, message: proto::Workload) -> Option<W
         address: address?,
         node: node?,
         zone: zone?,
-        hints: hints?,
+        hints: Some(hints?)
+            .filter(|hints| *hints != TopologyHints::default())
+            .map(Box::new),
         health: health?,
         serves: serves?,
     })
 }
 
-fn hints(
-    at: &FieldPath<'_>,
-    zones: Vec<String>,
-    nodes: Vec<String>,
-) -> Option<Option<Box<TopologyHints>>> {
-    let zones = at.list("hint_zones", zones, set_text)?;
-    let nodes = at.list("hint_nodes", nodes, set_text)?;
-    let hints = TopologyHints { zones, nodes };
-    Some((hints != TopologyHints::default()).then(|| Box::new(hints)))
+fn hints(at: &FieldPath<'_>, zones: Vec<String>, nodes: Vec<String>) -> Option<TopologyHints> {
+    let zones = at.list("hint_zones", zones, set_text);
+    let nodes = at.list("hint_nodes", nodes, set_text);
+    Some(TopologyHints {
+        zones: zones?,
+        nodes: nodes?,
+    })
 }
 
 fn health(at: &FieldPath<'_>, number: i32) -> Option<Health> {

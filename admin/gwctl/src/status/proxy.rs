@@ -98,18 +98,9 @@ impl Proxy {
         for it in &own.keys_missing {
             add(Level::Error, format!("proxy {pod} lacks keys of {it}"));
         }
-        for LimitedHealthCheck {
-            state,
-            seconds,
-            text,
-            ..
-        } in &own.limited_health_checks
-        {
-            let (level, what) = match state {
-                HealthCheckLimit::Ignored => (Level::Error, "ignores health checks"),
-                HealthCheckLimit::Stretched => (Level::Warning, "probes less often"),
-            };
-            add(level, format!("proxy {pod} {what} for {seconds}s: {text}"));
+        for it in &own.limited_health_checks {
+            let (level, what) = limit(it);
+            add(level, format!("proxy {pod} {what}"));
         }
         for it in &own.previous_versions {
             let text = format!(
@@ -126,6 +117,18 @@ impl Proxy {
         }
         found
     }
+}
+
+/// What a proxy does about health checks instead of what they are configured for.
+fn limit(check: &LimitedHealthCheck) -> (Level, String) {
+    let (level, what) = match check.state {
+        HealthCheckLimit::Ignored => (Level::Error, "ignores health checks"),
+        HealthCheckLimit::Stretched => (Level::Warning, "probes less often"),
+    };
+    (
+        level,
+        format!("{what} for {}s: {}", check.seconds, check.text),
+    )
 }
 
 /// The state of a pod that another replaces.

@@ -44,7 +44,7 @@ impl Follower {
             return Ok(Some(content));
         };
         let references = references(object);
-        self.ask(ENTRIES.set(name, references.clone()));
+        self.ask(&ENTRIES.set(name, references.clone()));
         if !self.awaits(&references) {
             return Ok(Some(content));
         }
@@ -58,12 +58,12 @@ impl Follower {
         if let Content::Valid { object, .. } = content
             && let Object::ReferenceGrant(grant) = object
         {
-            self.ask(ENTRIES.set_grant(name, Some(grant)));
+            self.ask(&ENTRIES.set_grant(name, Some(grant)));
         }
     }
 
     /// Asks for objects that have to be read again: with entries that are needed, or without those that are kept.
-    pub(super) fn ask(&self, rereads: Rereads) {
+    pub(super) fn ask(&self, rereads: &Rereads) {
         // What has entries is listed once it is known which are needed.
         if !self.readiness.are_references_settled() {
             return;

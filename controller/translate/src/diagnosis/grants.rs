@@ -38,15 +38,14 @@ fn advice(group: &str, kind: &str) -> Option<String> {
     }
     let named = |name: &str| ObjectKind::ALL.iter().copied().find(|it| it.name() == name);
     let is_known_group = ObjectKind::ALL.iter().any(|it| it.group() == group);
-    let meant = match named(kind) {
-        Some(meant) if MISTAKEN_GROUPS.contains(&group) || is_known_group => meant,
-        Some(_) => return None,
-        None if is_known_group || MISTAKEN_GROUPS.contains(&group) => {
-            let names = ObjectKind::ALL.iter().map(|it| it.name());
-            named(suggest::nearest(kind, names)?)?
-        }
-        None => return None,
+    if !is_known_group && !MISTAKEN_GROUPS.contains(&group) {
+        return None;
+    }
+    let nearest = || {
+        let names = ObjectKind::ALL.iter().map(|it| it.name());
+        named(suggest::nearest(kind, names)?)
     };
+    let meant = named(kind).or_else(nearest)?;
     Some(match meant.group() {
         "" => format!("write kind {meant} with the empty group (group: \"\")"),
         group => format!("write kind {meant} of group {group}"),

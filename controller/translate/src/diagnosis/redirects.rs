@@ -4,7 +4,6 @@ use super::view::{Matches, RouteView, View};
 use super::{Diagnosis, finding};
 use crate::gateway::api::Listener;
 use crate::level::Level;
-use crate::objects::owner::Owner;
 use crate::route::api::{
     HttpPathMatch, HttpRouteRule, ParentReference, PathMatchType, PathModifierType, RedirectFilter,
 };
@@ -106,28 +105,13 @@ fn listener_that_gets_it(
     redirect: &RedirectFilter,
 ) -> Option<String> {
     for (parent, owner) in route.owners() {
-        let listeners = listeners(view, &owner);
+        let listeners = view.listeners(&owner);
         let mut listeners = listeners.iter().filter(|it| is_named(it, parent));
         if let Some(it) = listeners.find(|it| is_kept(it, redirect, route)) {
             return Some(it.name.clone());
         }
     }
     None
-}
-
-fn listeners<'a>(view: &View<'a>, owner: &Owner) -> &'a [Listener] {
-    let store = view.store;
-    match owner {
-        Owner::Gateway(name) if view.is_our_gateway(name) => {
-            let gateway = store.gateways.get(name);
-            gateway.map_or(&[][..], |it| &it.spec.listeners)
-        }
-        Owner::ListenerSet(name) if view.gateway_of(owner).is_some() => {
-            let set = store.listener_sets.get(name);
-            set.map_or(&[][..], |it| &it.spec.listeners)
-        }
-        _ => &[],
-    }
 }
 
 fn is_named(listener: &Listener, parent: &ParentReference) -> bool {

@@ -8,7 +8,7 @@ use xds::model::ObjectName;
 use super::hint::{Hints, Others};
 use crate::backend::api::{BackendReference, EndpointSlice, SERVICE_NAME_LABEL};
 use crate::backend::referrer::TrafficKind;
-use crate::gateway::api::Gateway;
+use crate::gateway::api::{Gateway, Listener};
 use crate::objects::grants::{Grants, ReferenceDirection};
 use crate::objects::kinds::ObjectKind;
 use crate::objects::object_ref::ObjectRef;
@@ -139,6 +139,15 @@ impl<'a> View<'a> {
             Owner::ListenerSet(name) => self.store.listener_sets.get(name)?.gateway()?,
         };
         self.is_our_gateway(&gateway).then_some(gateway)
+    }
+
+    /// The listeners of a parent, if its Gateway is one of ours.
+    pub(super) fn listeners(&self, parent: &Owner) -> &'a [Listener] {
+        let listeners = self.gateway_of(parent).and_then(|_| match parent {
+            Owner::Gateway(name) => Some(&self.store.gateways.get(name)?.spec.listeners),
+            Owner::ListenerSet(name) => Some(&self.store.listener_sets.get(name)?.spec.listeners),
+        });
+        listeners.map_or(&[], |it| it)
     }
 
     /// An object that policies can be for, and what it belongs to: of a route its parents, and their Gateways.

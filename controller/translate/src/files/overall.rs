@@ -60,26 +60,18 @@ fn duplicates(reference: &ObjectRef, objects: &Objects) -> Vec<Finding> {
     others.collect()
 }
 
-/// The API version that was probably meant by a kind of another group: `networking.k8s.io/v1 HTTPRoute`. Kinds with
-/// other names have namesakes in many groups.
+/// The API version that was probably meant by a kind of another group: `networking.k8s.io/v1 HTTPRoute`.
 fn meant(kind: &str) -> Option<String> {
     let (version, name) = kind.split_once(' ')?;
     if version.split('/').next() == Some(GATEWAY_GROUP) {
         return None;
     }
     let kind = ObjectKind::named(name).filter(|it| it.group() == GATEWAY_GROUP)?;
-    let is_distinct = name.ends_with("Route") || DISTINCT_KINDS.contains(&name);
+    // Istio has one too.
+    let is_distinct = name != "Gateway";
     let version = kind.definition().versions.first()?;
     is_distinct.then(|| format!("{GATEWAY_GROUP}/{version}"))
 }
-
-/// Kinds, besides those of routes, that only Gateway API has.
-const DISTINCT_KINDS: [&str; 4] = [
-    "BackendTLSPolicy",
-    "GatewayClass",
-    "ListenerSet",
-    "ReferenceGrant",
-];
 
 /// Reports each unsupported kind with the place of its first object and their number.
 fn unread(files: &FileSet) -> Vec<Finding> {

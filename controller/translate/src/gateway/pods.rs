@@ -67,13 +67,11 @@ fn why_stuck(pod: &Value) -> Option<String> {
         ));
     }
     let lists = ["initContainerStatuses", "containerStatuses"];
-    let containers = lists
+    let mut containers = lists
         .iter()
         .filter_map(|it| pod["status"][*it].as_array())
         .flatten();
-    containers
-        .filter_map(|it| why_waiting(it, namespace, name))
-        .next()
+    containers.find_map(|it| why_waiting(it, namespace, name))
 }
 
 /// Why a container of a pod does not run; `None` if it does, or is about to.

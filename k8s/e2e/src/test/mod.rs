@@ -125,8 +125,6 @@ const TESTS: &[Test] = tests! {
     Controller features::routes_attach_to_default_gateways,
     Controller features::addresses_have_the_requested_routability,
     Controller features::client_certificates_are_verified_with_trust_bundles,
-    Controller endpoints::a_ready_pod_whose_health_check_fails_gets_no_requests,
-    Controller endpoints::requests_stay_in_the_zone_until_it_is_drained,
     Controller access::networks_see_the_address_that_a_load_balancer_passes,
     Controller access::networks_see_the_address_that_haproxy_passes,
     Controller access::limits_of_clients_outlive_changes_of_their_policy,
@@ -134,8 +132,6 @@ const TESTS: &[Test] = tests! {
     Controller external_auth::an_http_server_authorizes_requests,
     Controller external_auth::an_ext_authz_server_authorizes_requests,
     Controller external_auth::a_listener_authorizes_before_route_matching,
-    Controller answers::maintenance_is_for_all_but_the_office,
-    Controller answers::backends_get_the_paths_that_policies_rewrite,
     Controller error_pages::a_page_server_has_the_pages_of_errors,
     Controller x_backends::pods_are_selected_by_label_and_port,
     Picker inference::an_endpoint_picker_selects_the_pod,
@@ -153,8 +149,6 @@ const TESTS: &[Test] = tests! {
     Controller permissions::every_permission_is_used_and_none_is_missing,
     Controller tenancy::proxies_cannot_read_resources_of_another_gateway,
     Controller tenancy::the_impact_of_hostile_proxies_is_bounded,
-    Controller mistakes::mistakes_in_objects_are_named_until_they_are_mended,
-    Controller mistakes::what_keeps_pods_from_running_is_named_until_it_is_mended,
     Controller bad_input::dangling_references_are_reported_in_the_status,
     Controller bad_input::a_reserved_port_and_an_address_in_use_are_rejected,
     Controller bad_input::names_of_253_characters_are_supported,
@@ -162,8 +156,15 @@ const TESTS: &[Test] = tests! {
     Controller bad_input::unselected_namespaces_are_ignored,
 };
 
-/// Tests that take minutes each, or that measure times, which needs a machine that does nothing else.
+/// Tests that take minutes each, that measure times, which needs a machine that does nothing else, or that have not run on a
+/// cluster yet (the first six).
 const LONG_TESTS: &[Test] = tests! {
+    Controller endpoints::a_ready_pod_whose_health_check_fails_gets_no_requests,
+    Controller endpoints::requests_stay_in_the_zone_until_it_is_drained,
+    Controller answers::maintenance_is_for_all_but_the_office,
+    Controller answers::backends_get_the_paths_that_policies_rewrite,
+    Controller mistakes::mistakes_in_objects_are_named_until_they_are_mended,
+    Controller mistakes::what_keeps_pods_from_running_is_named_until_it_is_mended,
     Controller long::the_api_server_is_unavailable_for_minutes,
     Controller long::the_network_is_cut_for_minutes,
     Controller long::routes_change_a_thousand_times,

@@ -96,15 +96,12 @@ impl<'c> ClusterCompiler<'c> {
         let ejection = layers.field(|spec| spec.ejection).unwrap_or(EJECTION);
         let (id, mut set, mut endpoints, locations) =
             self.endpoints(&name, settings, ejection, self.address_states(source));
-        let slow_start = own.field(|spec| spec.balance.slow_start);
         let hash = self.hash(source);
-        set = match slow_start {
-            // A hash does not draw by weight.
-            Some(slow) if hash.is_none() => {
-                set.with_slow_start(slow, before.map(|it| &it.set), Instant::now())
-            }
-            _ => set,
-        };
+        // A hash does not draw by weight.
+        let slow_start = own.field(|spec| spec.balance.slow_start);
+        if let Some(slow) = slow_start.filter(|_| hash.is_none()) {
+            set = set.with_slow_start(slow, before.map(|it| &it.set), Instant::now());
+        }
         let hash_decides = hash.as_ref().is_some_and(|hash| !hash.is_affinity());
         let hashed = hash.map(|hash| Box::new(hash::hashed(&hash, &set, &endpoints, before)));
         let mut health_check = None;

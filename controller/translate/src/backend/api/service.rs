@@ -1,10 +1,8 @@
 //! Service.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU16;
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::objects::api::ObjectMeta;
@@ -65,7 +63,7 @@ pub enum TrafficDistribution {
 }
 
 fn has_entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
-    let entries = Option::<BTreeMap<String, IgnoredAny>>::deserialize(deserializer)?;
+    let entries = Option::<serde_json::Map<_, _>>::deserialize(deserializer)?;
     Ok(entries.is_some_and(|it| !it.is_empty()))
 }
 

@@ -37,14 +37,14 @@ enum Shown {
 
 /// How long a mistake may take to be named: 5 s after the controller can know, which looks at pods after 5 s, and
 /// has to wait for the kubelet; and what a busy machine adds.
-const NAMED_WITHIN: Duration = Duration::from_secs(60);
+const NAMED_WITHIN: Duration = Duration::from_mins(1);
 
 pub(in crate::test) async fn mistakes_in_objects_are_named_until_they_are_mended(
     scope: &Scope,
 ) -> Result<()> {
     let site = EdgeGateway::open(scope).await?;
-    for mistake in in_objects() {
-        mistake.is_named_until_mended(scope).await?;
+    for mistake in in_routes().into_iter().chain(in_referenced_objects()) {
+        mistake.expect_named_until_mended(scope).await?;
     }
     // None of them has harmed the others.
     site.until(HOST, "/", StatusCode::OK).await?;
@@ -62,8 +62,8 @@ pub(in crate::test) async fn what_keeps_pods_from_running_is_named_until_it_is_m
     ];
     let [quota, image, standard] = &scopes;
     let all = async {
-        let quota = exceeded_quota().is_named_until_mended(quota);
-        let image = missing_image().is_named_until_mended(image);
+        let quota = exceeded_quota().expect_named_until_mended(quota);
+        let image = missing_image().expect_named_until_mended(image);
         let standard = refused_by_standard(standard);
         let (quota, image, standard) = tokio::join!(quota, image, standard);
         quota.and(image).and(standard)
@@ -76,7 +76,7 @@ pub(in crate::test) async fn what_keeps_pods_from_running_is_named_until_it_is_m
 }
 
 impl Mistake {
-    async fn is_named_until_mended(self, scope: &Scope) -> Result<()> {
+    async fn expect_named_until_mended(self, scope: &Scope) -> Result<()> {
         let name = self.name;
         self.check(scope)
             .await
@@ -171,8 +171,8 @@ fn has(object: &Value, expected: ExpectedCondition<'_>) -> bool {
 
 const DEGRADED: &str = "Degraded";
 
-/// Mistakes in objects of a namespace with a Gateway `edge` that serves Service `echo`.
-fn in_objects() -> Vec<Mistake> {
+/// Mistakes in routes of a namespace with a Gateway `edge` that serves Service `echo`.
+fn in_routes() -> Vec<Mistake> {
     vec![
         Mistake {
             name: "a selector that matches no pod",
@@ -212,6 +212,12 @@ fn in_objects() -> Vec<Mistake> {
             right: vec![at("stray", "edge")],
             deleted: Vec::new(),
         },
+    ]
+}
+
+/// In what other objects refer to.
+fn in_referenced_objects() -> Vec<Mistake> {
+    vec![
         Mistake {
             name: "a ReferenceGrant with a name for the group of Services",
             wrong: vec![grant("core")],
@@ -282,7 +288,7 @@ fn exceeded_quota() -> Mistake {
 
 /// Makes and mends a mistake at which the controller reads pods.
 pub(super) async fn an_image_is_missing(scope: &Scope) -> Result<()> {
-    missing_image().is_named_until_mended(scope).await
+    missing_image().expect_named_until_mended(scope).await
 }
 
 /// No registry has it.
@@ -317,7 +323,7 @@ async fn refused_by_standard(scope: &Scope) -> Result<()> {
         right: vec![parameters(&json!({"replicas": 1}))],
         deleted: Vec::new(),
     };
-    mistake.is_named_until_mended(scope).await
+    mistake.expect_named_until_mended(scope).await
 }
 
 fn not_deployed(gateway: &'static str) -> Shown {

@@ -94,14 +94,7 @@ fn every_field() -> PolicySpec {
         }),
         ejection: Some(ejection()),
         health_check: Some(health_check()),
-        balance: Balance {
-            hash: Some(every_key()),
-            slow_start: Some(SlowStart::new(seconds(90), 5, 150).expect("in range")),
-            locality: Some(Locality {
-                mode: LocalityMode::PreferNode,
-                spill: Spill::Never,
-            }),
-        },
+        balance: balance(),
         jwt: Some(JwtPolicy {
             mode: JwtMode::Optional,
             realm: Some("shop".to_owned()),
@@ -121,6 +114,17 @@ fn every_field() -> PolicySpec {
         is_invalid: false,
         closes_connections: false,
         hidden: sources(),
+    }
+}
+
+fn balance() -> Balance {
+    Balance {
+        hash: Some(every_key()),
+        slow_start: Some(SlowStart::new(seconds(90), 5, 150).expect("in range")),
+        locality: Some(Locality {
+            mode: LocalityMode::PreferNode,
+            spill: Spill::Never,
+        }),
     }
 }
 
