@@ -297,12 +297,13 @@ impl Translation {
             if status.is_none() {
                 shared.released();
             }
-            match status.as_mut().filter(|status| Hints::concern(&**status)) {
-                Some(status) => {
+            let is_concerned = status.as_mut().is_some_and(Hints::concern);
+            match &mut status {
+                Some(status) if is_concerned => {
                     missing.insert(object.clone(), Arc::new(status.clone()));
                     hints.complete(&object, status);
                 }
-                None => drop(missing.remove(&object)),
+                Some(_) | None => drop(missing.remove(&object)),
             }
             (object, status.map(|it| shared.share(it)))
         });

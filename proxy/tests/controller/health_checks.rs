@@ -47,6 +47,6 @@ on_both_drivers! {
 /// The runtime part of the dump.
 fn runtime(gateway: &Gateway) -> String {
     let mut client = gateway.client_of("admin");
-    client.sends("GET /config_dump?type=runtime HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned());
+    client.sends("GET /config_dump?type=runtime HTTP/1.1\r\nHost: localhost\r\n\r\n");
     client.expects(200).text()
 }

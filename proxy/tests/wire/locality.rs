@@ -120,7 +120,7 @@ on_both_drivers! {
         (0..20).for_each(|_| drop(client.gets("/").expects(200)));
         assert_eq!((requests(&near), requests(&far)), (20, 0));
         let mut admin = gateway.client_of("admin");
-        admin.sends("GET /config_dump?type=backends HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned());
+        admin.sends("GET /config_dump?type=backends HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let dump = admin.expects(200).text();
         assert!(dump.contains("\"zone\":\"a\",\"preferred\":true"), "{dump}");
         assert!(dump.contains("\"zone\":\"b\",\"preferred\":false"), "{dump}");

@@ -178,22 +178,28 @@ mod tests {
         json!({"metadata": {"name": "edge-x", "namespace": "infra"}, "status": {"containerStatuses": [container]}})
     }
 
+    fn expect_words(cases: Vec<(Value, Vec<Value>, [&str; 2])>) {
+        for (workload, pods, parts) in cases {
+            let why = why_not_running(&workload, &pods).unwrap_or_default();
+            assert!(why.starts_with(NOT_ALL_RUN), "{workload} {pods:?}");
+            for part in parts {
+                assert!(why.contains(part), "{part}: {why}");
+            }
+        }
+    }
+
     #[test]
-    fn each_obstacle_has_its_words_and_advice() {
+    fn what_keeps_pods_from_being_made_has_its_words_and_advice() {
         let rejected = |message: &str| {
             let failure = json!({"type": "ReplicaFailure", "status": "True", "message": message});
             json!({"status": {"conditions": [failure]}})
         };
         let forbidden = |why: &str| rejected(&format!("pods \"edge-x\" is forbidden: {why}"));
-        let nothing = json!({});
-        let unscheduled = json!({"metadata": {"name": "edge-x"}, "status": {"conditions": [
-            {"type": "PodScheduled", "status": "False", "message": "0/3 nodes: 3 Insufficient cpu."}]}});
         let overdue = json!({"metadata": {"name": "edge", "namespace": "infra"}, "status": {"conditions": [
             {"type": "Progressing", "status": "False", "message": "ReplicaSet \"edge-1\" has timed out progressing."}]}});
         let daemon_set = json!({"metadata": {"name": "edge", "namespace": "infra"}, "status": {
             "desiredNumberScheduled": 3, "currentNumberScheduled": 1}});
-        let backing_off = "Back-off pulling image \"gateway:9\": ErrImagePull: not found";
-        for (workload, pods, parts) in [
+        expect_words(vec![
             (
                 forbidden("exceeded quota: small"),
                 vec![],
@@ -227,6 +233,24 @@ mod tests {
                     "kubectl describe daemonset -n infra edge",
                 ],
             ),
+            (
+                overdue,
+                vec![],
+                [
+                    "has timed out progressing.",
+                    "kubectl describe pods -n infra",
+                ],
+            ),
+        ]);
+    }
+
+    #[test]
+    fn what_keeps_pods_from_running_has_its_words_and_advice() {
+        let nothing = json!({});
+        let unscheduled = json!({"metadata": {"name": "edge-x"}, "status": {"conditions": [
+            {"type": "PodScheduled", "status": "False", "message": "0/3 nodes: 3 Insufficient cpu."}]}});
+        let backing_off = "Back-off pulling image \"gateway:9\": ErrImagePull: not found";
+        expect_words(vec![
             (
                 nothing.clone(),
                 vec![unscheduled],
@@ -274,21 +298,7 @@ mod tests {
                 )],
                 ["install", ""],
             ),
-            (
-                overdue,
-                vec![],
-                [
-                    "has timed out progressing.",
-                    "kubectl describe pods -n infra",
-                ],
-            ),
-        ] {
-            let why = why_not_running(&workload, &pods).unwrap_or_default();
-            assert!(why.starts_with(NOT_ALL_RUN), "{workload} {pods:?}");
-            for part in parts {
-                assert!(why.contains(part), "{part}: {why}");
-            }
-        }
+        ]);
     }
 
     #[test]

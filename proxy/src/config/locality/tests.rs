@@ -146,17 +146,22 @@ fn the_rest_of_a_node_goes_to_its_zone_first() {
     ];
     let locality = locality(&place("one", "a"), LocalityMode::PreferNode, &all, None);
     let now = Instant::now();
-    let parts = |in_service| {
-        locality
-            .parts(in_service, now)
-            .map(|it| (it * 1000.0).round())
-    };
-    assert_eq!(parts([2, 2, 1]), [1000.0, 0.0, 0.0]);
-    assert_eq!(parts([1, 2, 1]), [700.0, 300.0, 0.0]);
-    assert_eq!(parts([0, 2, 1]), [0.0, 1000.0, 0.0]);
-    assert_eq!(parts([1, 1, 1]), [700.0, 210.0, 90.0]);
-    assert_eq!(parts([0, 0, 1]), [0.0, 0.0, 1000.0]);
-    assert_eq!(parts([1, 0, 0]), [1000.0, 0.0, 0.0], "there are no others");
+    for (in_service, expected) in [
+        ([2, 2, 1], [1.0, 0.0, 0.0]),
+        ([1, 2, 1], [0.7, 0.3, 0.0]),
+        ([0, 2, 1], [0.0, 1.0, 0.0]),
+        ([1, 1, 1], [0.7, 0.21, 0.09]),
+        ([0, 0, 1], [0.0, 0.0, 1.0]),
+        // There are no others.
+        ([1, 0, 0], [1.0, 0.0, 0.0]),
+    ] {
+        let found = locality.parts(in_service, now);
+        let all = found.iter().zip(expected);
+        assert!(
+            { all }.all(|(found, expected)| is(*found, expected)),
+            "{in_service:?}: {found:?}"
+        );
+    }
 }
 
 #[test]

@@ -106,17 +106,6 @@ fn a_redirect_to_where_the_request_came_from_is_an_error() {
 #[test]
 fn settings_of_policies_that_are_hardly_meant_so_are_doubted() {
     let on_route = |spec: &str| working() + &policy(ROUTE, spec);
-    let page = |statuses: &str| {
-        format!("{{statuses: {statuses}, bodies: [{{contentType: text/plain, body: a}}]}}")
-    };
-    let pages = |first: &str, second: &str| {
-        on_route(&format!("errorPages: [{}, {}]", page(first), page(second)))
-    };
-    let rewrite = |pattern: &str, substitution: &str| {
-        on_route(&format!(
-            "pathRewrite: {{pattern: '{pattern}', substitution: '{substitution}'}}"
-        ))
-    };
     let on_gateway = |spec: &str| working() + &policy("kind: Gateway, name: edge", spec);
     assert_found(&[
         (
@@ -162,6 +151,24 @@ fn settings_of_policies_that_are_hardly_meant_so_are_doubted() {
             on_route("networks: {allow: [10.0.0.0/8], deny: [10.1.0.0/16]}"),
             None,
         ),
+    ]);
+}
+
+#[test]
+fn pages_and_rewrites_without_effect_are_doubted() {
+    let on_route = |spec: &str| working() + &policy(ROUTE, spec);
+    let page = |statuses: &str| {
+        format!("{{statuses: {statuses}, bodies: [{{contentType: text/plain, body: a}}]}}")
+    };
+    let pages = |first: &str, second: &str| {
+        on_route(&format!("errorPages: [{}, {}]", page(first), page(second)))
+    };
+    let rewrite = |pattern: &str, substitution: &str| {
+        on_route(&format!(
+            "pathRewrite: {{pattern: '{pattern}', substitution: '{substitution}'}}"
+        ))
+    };
+    assert_found(&[
         (
             pages("['500-599']", "['503']"),
             Some("spec.errorPages[1].statuses: pages before this one"),

@@ -70,6 +70,8 @@ const GUESSABLE: &str = "can be guessed: a key has at least 16 bytes, five of th
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     const KEY: &str = "0123456789abcdef";
@@ -146,11 +148,13 @@ mod tests {
     #[test]
     fn the_hash_of_a_key_with_its_line_end_is_that_of_no_key() {
         let of_echo = ring::digest::digest(&ring::digest::SHA256, format!("{KEY}\n").as_bytes());
-        let text: String = of_echo
+        let text = of_echo
             .as_ref()
             .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+            .fold(String::new(), |mut text, byte| {
+                write!(text, "{byte:02x}").expect("a string");
+                text
+            });
         assert_ne!(
             digest(text.as_bytes(), true),
             Ok(KeyDigest::of(KEY.as_bytes()))
