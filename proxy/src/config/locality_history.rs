@@ -205,7 +205,10 @@ mod tests {
         let half_at = begun + 60 * SECOND;
         let half = Histories::new(Some(&full), (Zone, &[2, 8]), half_at);
         let until = half_at + LOCALITY_MEMORY;
-        assert_eq!(half.expected(0, half_at + (LOCALITY_MEMORY - SECOND)), 4);
+        assert_eq!(
+            half.expected(0, half_at + LOCALITY_MEMORY.saturating_sub(SECOND)),
+            4
+        );
         assert_eq!(half.expected(0, until), 2, "without any change");
         assert!(half.are_recent(until + 60 * SECOND), "it is so now");
     }
