@@ -236,7 +236,7 @@ impl Prober {
 
     /// Records the results of probes that have ended.
     fn take(&mut self, first: (ProbeId, Result<Probed, JoinError>)) {
-        let mut is_out = false;
+        let mut transitions = Vec::new();
         let mut affected: HashMap<*const Cluster, Arc<Cluster>> = HashMap::new();
         let mut next = Some(first);
         while let Some((id, ended)) = next.take().or_else(|| self.jobs.try_next()) {
@@ -251,12 +251,14 @@ impl Prober {
             };
             self.keep(id, connection);
             if let Some((transition, clusters)) = self.record(id, result) {
-                log(&transition);
-                is_out |= !transition.is_healthy;
+                transitions.push(transition);
                 affected.extend(clusters.into_iter().map(|it| (Arc::as_ptr(&it), it)));
             }
         }
+        let is_out = transitions.iter().any(|it| !it.is_healthy);
         self.review_all(affected.values(), is_out, false);
+        // Once it is so for requests.
+        transitions.iter().for_each(log);
     }
 }
 
