@@ -9,7 +9,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use super::GatewayDuration;
+use super::{GatewayDuration, Locality};
 
 /// How requests are spread over endpoints. Each field is inherited separately.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -226,50 +226,6 @@ impl Serialize for SlowStart {
         let aggression = f64::from(self.aggression) / f64::from(Self::PARTS);
         map.serialize_entry("aggression", &aggression)?;
         map.end()
-    }
-}
-
-/// Which endpoints a proxy prefers by where they and it are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
-pub struct Locality {
-    /// What decides.
-    pub mode: LocalityMode,
-    /// Whether the others get requests when few of the preferred ones are in service.
-    #[serde(skip_serializing_if = "Spill::is_proportional")]
-    pub spill: Spill,
-}
-
-/// What decides which endpoints a proxy prefers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
-pub enum LocalityMode {
-    /// Nothing: all endpoints are alike.
-    Off,
-    /// The hints of EndpointSlices, as kube-proxy follows them.
-    #[default]
-    Hints,
-    /// Endpoints of the proxy's zone come first.
-    PreferZone,
-    /// Endpoints of the proxy's node come first, then those of its zone.
-    PreferNode,
-}
-
-/// What happens when few of the preferred endpoints are in service.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
-pub enum Spill {
-    /// The others get what would overload them.
-    #[default]
-    Proportional,
-    /// The others get nothing, whatever happens.
-    Never,
-}
-
-impl Spill {
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde passes a reference"
-    )]
-    fn is_proportional(&self) -> bool {
-        *self == Self::Proportional
     }
 }
 

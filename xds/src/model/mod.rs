@@ -24,6 +24,7 @@ mod jwt;
 mod key;
 pub mod limits;
 mod listener;
+mod locality;
 mod matching;
 mod networks;
 mod path_rewrite;
@@ -52,7 +53,7 @@ pub use backend::{
 };
 pub use balance::{
     Balance, BoundedLoad, HashBalance, HashKey, HashTableSize, InvalidHash, InvalidSlowStart,
-    Locality, LocalityMode, SlowStart, Spill,
+    SlowStart,
 };
 pub use bind::{Bind, Transport};
 pub use change::{Change, ResourceKey};
@@ -79,6 +80,7 @@ pub use key::{
 };
 pub use limits::Limits;
 pub use listener::{Listener, ListenerProtocol};
+pub use locality::{Locality, LocalityMode, Spill};
 pub use matching::{HeaderMatch, HttpMatch, InvalidPath, PathMatch, QueryMatch, StringMatch};
 pub use networks::{NetworkList, NetworkPolicy};
 pub use path_rewrite::{
