@@ -348,7 +348,7 @@ on_both_drivers! {
         let origin = origin();
         let gateway = gateway(driver).routes_to(&origin)
             .environment("TMPDIR", "/nowhere").inspected().start();
-        let mut first = begins_a_profile(&gateway, 4);
+        let mut first = begins_a_profile(&gateway, 1);
         let profile = first.expects(200);
         assert_eq!(profile.value("content-type"), Some("application/octet-stream"));
         assert!(profile.body.starts_with(&[0x1f, 0x8b]), "gzip: {profile}");
