@@ -134,7 +134,7 @@ impl Shards {
             published,
             log,
             draining: AtomicBool::new(false),
-            memory: Arc::default(),
+            memory: MemoryUse::measured(),
             events: events.clone(),
             state: Mutex::new(state),
         }));

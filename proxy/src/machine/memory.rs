@@ -33,6 +33,14 @@ impl Default for MemoryUse {
 }
 
 impl MemoryUse {
+    /// The result of a first measurement: limits hold from the first request on.
+    #[must_use]
+    pub(crate) fn measured() -> Arc<Self> {
+        let found = Arc::default();
+        drop(MemoryWatch::new(Arc::clone(&found)));
+        found
+    }
+
     /// Limit of the cgroup in bytes.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {

@@ -118,6 +118,7 @@ pub(crate) struct Shard {
 
 impl Shard {
     pub(crate) fn new(options: ShardOptions, waits: WaitMode, turns: Rc<Turns>) -> Self {
+        let buffer_bytes = options.memory.for_buffers(options.peers.count());
         Self {
             waits,
             turns,
@@ -142,7 +143,7 @@ impl Shard {
             tick: Cell::default(),
             overload: RefCell::default(),
             memory: options.memory,
-            buffer_bytes: Cell::new(usize::MAX),
+            buffer_bytes: Cell::new(buffer_bytes),
             descriptors: options.descriptors as usize,
             room: Cell::new(options.descriptors as usize),
             freed: Cell::new(0),
