@@ -5,6 +5,8 @@
 //! a long body is spliced from socket to socket.
 
 use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
 use std::time::Instant;
 
 use crate::channel::Channel;
@@ -333,43 +335,48 @@ impl Relay<'_> {
                     socket.send_ahead(buffer.filled().get(..end).unwrap_or_default())
                 }
             };
-            self.to.arm_write();
-            let sent = socket.write(buffer, ahead..end).await;
-            self.to.deadline.disarm();
-            sent.map_err(|_| self.receiver_failure())?;
+            self.in_time(pin!(socket.write(buffer, ahead..end))).await?;
         }
         self.send_alone(socket, out).await
     }
 
-    /// Sends on a stream. Only a send that waits has a timeout.
+    /// Sends on a stream.
     async fn send_on_stream(
         &self,
         stream: &h2::Stream,
         mut payload: &[u8],
         end: Option<&[u8]>,
     ) -> Result<(), RelayError> {
-        let mut waits = false;
-        let sent = poll_fn(|context| {
-            let polled = stream.poll_send(context, &mut payload, end);
-            if polled.is_pending() && !waits {
-                waits = true;
-                self.to.arm_write();
-            }
-            polled
-        });
-        let sent = sent.await;
-        self.to.deadline.disarm();
-        sent.map_err(|_| self.receiver_failure())
+        let sending = poll_fn(|context| stream.poll_send(context, &mut payload, end));
+        self.in_time(pin!(sending)).await
     }
 
     async fn send_alone(&self, socket: &Stream, out: &mut Vec<u8>) -> Result<(), RelayError> {
         if out.is_empty() {
             return Ok(());
         }
-        self.to.arm_write();
-        let sent = socket.write_vec(out).await;
-        self.to.deadline.disarm();
+        let sent = self.in_time(pin!(socket.write_vec(out))).await;
         out.clear();
+        sent
+    }
+
+    /// Completes a send within the timeout of the receiver, which is set if it waits.
+    async fn in_time(
+        &self,
+        mut sending: Pin<&mut impl Future<Output = io::Result<()>>>,
+    ) -> Result<(), RelayError> {
+        let mut waits = false;
+        let sent = poll_fn(|context| {
+            let polled = sending.as_mut().poll(context);
+            if polled.is_pending() && !std::mem::replace(&mut waits, true) {
+                self.to.arm_write();
+            }
+            polled
+        })
+        .await;
+        if waits {
+            self.to.deadline.disarm();
+        }
         sent.map_err(|_| self.receiver_failure())
     }
 

@@ -1,7 +1,6 @@
 //! HTTP/1 from clients: reads heads one after another and passes each to the request path.
 
 use std::io;
-use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -202,14 +201,15 @@ async fn read_or_park(
     buffer: &mut Buffer,
     after_response: bool,
 ) -> io::Result<usize> {
+    if after_response && let Some(socket) = client.stream.as_socket() {
+        let read = || socket.read_now(buffer);
+        if let Some(read) = client.deadline.postpone(read).await {
+            return read;
+        }
+    }
     let handle = client.deadline.read_handle();
     let _waits = client.deadline.wait_with_buffer();
-    let read = pin!(client.stream.read_until_canceled(buffer, handle));
-    if after_response {
-        client.deadline.postpone(read).await
-    } else {
-        read.await
-    }
+    client.stream.read_until_canceled(buffer, handle).await
 }
 
 fn ended(client: &Client, buffer: &Buffer) -> Head {

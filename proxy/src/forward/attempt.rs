@@ -9,10 +9,9 @@ use crate::config::{Endpoint, Protocol};
 use crate::exchange::{ConnectionOutcome, Destination, Exchange, Matched, RequestRecord};
 use crate::failure::{Failure, FailureKind};
 use crate::http::h1::RequestKind;
-use crate::limits::WHEEL_TICK;
 use crate::policy::cors::Cors;
 use crate::policy::headers::HeaderEdits;
-use crate::shard::deadline::{Deadline, Expiry};
+use crate::shard::deadline::Deadline;
 use crate::shard::tasks::TaskState;
 use crate::trace::Tracer;
 use crate::upstream::Upstreams;
@@ -255,6 +254,8 @@ impl<'a> Attempt<'a> {
             buffer: &mut buffer,
             tries,
             interims: 0,
+            early_end: None,
+            is_timed: false,
         };
         let responded = if upload.whole && !upload.may_wait_for_room(&connection.stream) {
             half_duplex(&mut download, exchange, upload).await
@@ -314,13 +315,8 @@ async fn half_duplex(
         Ok(()) | Err(RelayError::ReceiverGone) => {}
         Err(error) => return Err(AttemptEnd::Failed(error.of_upload())),
     }
-    download.expect_head();
     shard.set_task_state(TaskState::AwaitingResponse);
-    // Detects a client that disconnects, while its socket is not used otherwise.
-    client.deadline.arm(
-        Some(WHEEL_TICK),
-        Expiry::watch(connection.stream.cutoff(), WHEEL_TICK),
-    );
+    download.read_early().await;
     let head = download.head(&mut response, shard).await;
     client.deadline.disarm();
     if client.deadline.expired() {

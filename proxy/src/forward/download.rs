@@ -1,7 +1,7 @@
 //! Transfers the response to the client.
 
 use std::io;
-use std::pin::pin;
+use std::time::Duration;
 
 use crate::channel::Channel;
 use crate::channel::relay::{OutgoingFraming, ReadMode, Relay, RelayError, Side, Transferred};
@@ -56,6 +56,10 @@ pub(crate) struct Download<'a, 't> {
     pub(super) tries: &'a mut RequestAttempts<'t>,
     /// Number of interim responses.
     pub(super) interims: u32,
+    /// How an early read of the response has ended, if not with bytes.
+    pub(super) early_end: Option<io::Result<usize>>,
+    /// Whether the timeouts of the response head were set.
+    pub(super) is_timed: bool,
 }
 
 /// The parts of an exchange that its response uses; the request body uses the others.
@@ -90,11 +94,33 @@ pub(crate) struct ResponseSide<'e, 'x> {
 }
 
 impl Download<'_, '_> {
-    /// Starts the timeout of the response head.
-    pub(super) fn expect_head(&self) {
+    /// Reads what arrives of the response within an iteration, if that saves system calls. It needs no timeouts.
+    pub(super) async fn read_early(&mut self) {
+        let Some(socket) = self.connection.stream.as_socket() else {
+            return;
+        };
+        let read = || socket.read_some_now(self.buffer);
+        let read = self.connection.deadline.postpone(read).await;
+        self.early_end = read.filter(|read| !matches!(read, Ok(1..)));
+    }
+
+    /// Sets the timeout of the response head while its request is sent: the others begin with the end of that.
+    pub(super) fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.is_timed = true;
+        self.connection.deadline.arm(timeout, Expiry::Disconnect);
+    }
+
+    /// Starts the timeouts of the response head, unless one was set.
+    fn expect_head(&mut self, side: &ResponseSide<'_, '_>) {
+        if std::mem::replace(&mut self.is_timed, true) {
+            return;
+        }
         self.connection
             .deadline
             .arm(self.attempt.head_timeout(), Expiry::Disconnect);
+        // Detects a client that disconnects, while its socket is not used otherwise.
+        let watch = Expiry::watch(self.connection.stream.cutoff(), WHEEL_TICK);
+        side.client.deadline.arm(Some(WHEEL_TICK), watch);
     }
 
     /// Reads the head of the final response and passes interim ones on. Returns its length: it
@@ -127,7 +153,7 @@ impl Download<'_, '_> {
                 }
             }
             self.buffer.make_room();
-            let read = self.read().await;
+            let read = self.read(side).await;
             if self.connection.deadline.expired() {
                 return Err(FailureKind::UpstreamTimeout.into());
             }
@@ -149,14 +175,12 @@ impl Download<'_, '_> {
         }
     }
 
-    async fn read(&mut self) -> io::Result<usize> {
-        let is_first = self.is_silent();
-        let read = pin!(self.connection.stream.read_some(self.buffer));
-        if is_first {
-            self.connection.deadline.postpone(read).await
-        } else {
-            read.await
+    async fn read(&mut self, side: &ResponseSide<'_, '_>) -> io::Result<usize> {
+        if let Some(end) = self.early_end.take() {
+            return end;
         }
+        self.expect_head(side);
+        self.connection.stream.read_some(self.buffer).await
     }
 
     /// As [`Download::head`], over HTTP/2.
@@ -165,6 +189,7 @@ impl Download<'_, '_> {
         stream: &Stream,
         side: &mut ResponseSide<'_, '_>,
     ) -> Result<usize, Failure> {
+        self.expect_head(side);
         loop {
             let head = stream.next_head().await;
             if self.connection.deadline.expired() {

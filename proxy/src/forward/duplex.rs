@@ -55,9 +55,8 @@ pub(super) async fn run(
         };
         let receiving = async {
             // The route's timeout runs from the start, the default one from the last byte sent.
-            connection
-                .deadline
-                .arm(attempt.time_left(), Expiry::Disconnect);
+            download.set_timeout(attempt.time_left());
+            download.read_early().await;
             let head = download.head(&mut response, shard).await;
             uploaded.has_response.set(true);
             client.deadline.disarm();

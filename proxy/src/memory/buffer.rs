@@ -348,22 +348,22 @@ pub(crate) struct Outgoing {
     pub(crate) range: Range<usize>,
 }
 
+impl Outgoing {
+    /// The bytes to send.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let filled = self.buffer.filled();
+        filled.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
 // SAFETY: as for `Buffer`; the range is cut to what the buffer holds.
 unsafe impl IoBuf for Outgoing {
     fn read_ptr(&self) -> *const u8 {
-        self.buffer
-            .filled()
-            .get(self.range.clone())
-            .unwrap_or_default()
-            .as_ptr()
+        self.bytes().as_ptr()
     }
 
     fn bytes_init(&self) -> usize {
-        self.buffer
-            .filled()
-            .get(self.range.clone())
-            .unwrap_or_default()
-            .len()
+        self.bytes().len()
     }
 }
 

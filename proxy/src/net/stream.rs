@@ -17,6 +17,7 @@ use std::rc::Rc;
 use monoio::buf::{IoBuf, IoBufMut};
 use monoio::io::{AsyncReadRent, AsyncWriteRent, CancelableAsyncReadRent};
 use monoio::net::{TcpStream, UnixStream};
+use monoio::utils::is_legacy;
 
 use super::descriptor::{Liveness, liveness, reset, shutdown};
 use super::secure::{HandshakeError, Secure};
@@ -201,22 +202,66 @@ impl Stream {
 
     fn receive_on(&self, buffer: &mut Buffer) -> usize {
         buffer.grow();
-        let (to, room) = (buffer.write_ptr(), buffer.bytes_total());
-        if room == 0 {
+        if buffer.room() == 0 {
             return 0;
         }
+        match self.receive_now(buffer) {
+            Some(Ok(count)) => count,
+            Some(Err(error)) => {
+                self.broke.set(error.raw_os_error().unwrap_or_default());
+                0
+            }
+            None => 0,
+        }
+    }
+
+    /// As [`Stream::read`], of what has arrived; `None` if it would wait.
+    pub(crate) fn read_now(&self, buffer: &mut Buffer) -> Option<io::Result<usize>> {
+        let read = self.read_some_now(buffer)?;
+        Some(read.map(|count| count + self.read_on(buffer)))
+    }
+
+    /// As [`Stream::read_some`], of what has arrived; `None` if it would wait.
+    pub(crate) fn read_some_now(&self, buffer: &mut Buffer) -> Option<io::Result<usize>> {
+        let Some(secure) = &self.secure else {
+            buffer.shrink();
+            return self.receive_now(buffer);
+        };
+        loop {
+            if let Some(opened) = secure.open_some(self, buffer).transpose() {
+                return Some(opened);
+            }
+            buffer.shrink();
+            let mut lent = secure.lend();
+            let received = self.receive_now(&mut lent);
+            if lent.room() == 0 {
+                self.receive_on(&mut lent);
+            }
+            let would_wait = || Err(io::ErrorKind::WouldBlock.into());
+            match secure.take_back(lent, received.unwrap_or_else(would_wait)) {
+                Ok(()) => {}
+                Err(error) if would_block(&error) => return None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    /// Receives behind the bytes of a buffer what has arrived; `None` if that is nothing.
+    fn receive_now(&self, buffer: &mut Buffer) -> Option<io::Result<usize>> {
+        if let broke @ 1.. = self.broke.take() {
+            return Some(Err(io::Error::from_raw_os_error(broke)));
+        }
+        let (to, room) = (buffer.write_ptr(), buffer.bytes_total());
         // SAFETY: the pointer and length name the buffer's free space.
         let received = unsafe { libc::recv(self.fd, to.cast(), room, libc::MSG_DONTWAIT) };
         let Ok(count) = usize::try_from(received) else {
             let error = io::Error::last_os_error();
-            if !would_block(&error) && error.kind() != io::ErrorKind::Interrupted {
-                self.broke.set(error.raw_os_error().unwrap_or_default());
-            }
-            return 0;
+            let is_none = would_block(&error) || error.kind() == io::ErrorKind::Interrupted;
+            return (!is_none).then_some(Err(error));
         };
         // SAFETY: the kernel has written this many bytes there.
         unsafe { buffer.set_init(count) };
-        count
+        Some(Ok(count))
     }
 
     async fn fill(&self, buffer: &mut Buffer, cancel: Option<CancelHandle>) -> io::Result<usize> {
@@ -318,6 +363,7 @@ impl Stream {
     }
 
     async fn write_all(&self, outgoing: &mut Outgoing) -> io::Result<()> {
+        outgoing.range.start += self.send_at_once(outgoing.bytes());
         while !outgoing.range.is_empty() {
             let taken = std::mem::take(outgoing);
             let result;
@@ -336,7 +382,7 @@ impl Stream {
 
     /// Sends all of `bytes` unencrypted.
     pub(super) async fn send(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
-        let mut sent = 0;
+        let mut sent = self.send_at_once(bytes);
         while sent < bytes.len() {
             let rest = std::mem::take(bytes).slice(sent..);
             let (result, rest) = with_socket!(self, socket => socket.write(rest).await);
@@ -365,6 +411,15 @@ impl Stream {
     /// Returns how many; 0 if unknown.
     pub(crate) fn send_ahead(&self, bytes: &[u8]) -> usize {
         self.try_send(bytes, libc::MSG_MORE).unwrap_or(0)
+    }
+
+    /// Sends what is possible without waiting, where the driver waits for readiness: its operation would do the
+    /// same call. A ring sends many at once. Returns how many bytes.
+    fn send_at_once(&self, bytes: &[u8]) -> usize {
+        if bytes.is_empty() || !is_legacy() {
+            return 0;
+        }
+        self.try_send(bytes, 0).unwrap_or(0)
     }
 
     fn try_send(&self, bytes: &[u8], flags: libc::c_int) -> Option<usize> {

@@ -6,7 +6,6 @@
 
 use std::cell::{Cell, OnceCell};
 use std::num::NonZeroU32;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -258,7 +257,7 @@ impl Deadline {
     }
 
     /// [`Turns::postpone`](super::turn::Turns::postpone) of the shard.
-    pub(crate) async fn postpone<T>(&self, read: Pin<&mut impl Future<Output = T>>) -> T {
+    pub(crate) async fn postpone<T>(&self, read: impl FnOnce() -> Option<T>) -> Option<T> {
         self.shard.turns.postpone(read).await
     }
 

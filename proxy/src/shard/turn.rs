@@ -16,7 +16,6 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -113,19 +112,21 @@ impl Turns {
     }
 
     /// Postpones a read of the response to bytes just sent, which cannot have arrived yet: to the
-    /// next iteration, as long as that saves system calls.
-    pub(crate) async fn postpone<T>(&self, mut read: Pin<&mut impl Future<Output = T>>) -> T {
+    /// next iteration, as long as that saves system calls. `read` is of what has arrived by then. `None`
+    /// if it was not postponed, or has found nothing: it has to wait.
+    pub(crate) async fn postpone<T>(&self, read: impl FnOnce() -> Option<T>) -> Option<T> {
         if !self.should_postpone() {
-            return read.await;
+            return None;
         }
         self.wait_for_next_turn().await;
-        match poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await {
-            Poll::Ready(read) => {
-                self.spared.set((self.spared.get() + 1).min(MAX_SPARED));
-                read
-            }
-            Poll::Pending => read.await,
-        }
+        let read = read();
+        let spared = self.spared.get();
+        self.spared.set(match &read {
+            Some(_) => (spared + 1).min(MAX_SPARED),
+            // The read that waits tries it once more.
+            None => spared.saturating_sub(1),
+        });
+        read
     }
 
     fn should_postpone(&self) -> bool {
@@ -160,12 +161,11 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
-    use std::future::{Future, poll_fn};
+    use std::future::Future;
     use std::io::Read;
-    use std::mem;
     use std::pin::pin;
     use std::rc::Rc;
-    use std::task::{Context, Poll, Waker};
+    use std::task::{Context, Waker};
     use std::time::Duration;
 
     use monoio::{LegacyDriver, RuntimeBuilder};
@@ -220,15 +220,7 @@ mod tests {
                     let turns = Rc::clone(&turns);
                     monoio::spawn(async move {
                         for _ in 0..reads {
-                            let mut is_there = is_there;
-                            let read = pin!(poll_fn(|context| {
-                                if mem::replace(&mut is_there, true) {
-                                    return Poll::Ready(());
-                                }
-                                context.waker().wake_by_ref();
-                                Poll::Pending
-                            }));
-                            turns.postpone(read).await;
+                            let _ = turns.postpone(|| is_there.then_some(())).await;
                         }
                     })
                 })
