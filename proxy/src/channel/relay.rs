@@ -398,8 +398,8 @@ impl Relay<'_> {
         // A sender that timed out can still receive a response.
         self.from.arm(Expiry::StopReading);
         if watched {
-            let watch = Expiry::watch(stream.cutoff(), CLIENT_CHECK_INTERVAL);
-            self.to.deadline.arm(Some(CLIENT_CHECK_INTERVAL), watch);
+            let other = stream.cutoff();
+            self.to.deadline.watch(other, CLIENT_CHECK_INTERVAL);
         }
         let read = match handle {
             Some(handle) => stream.read_until_canceled(buffer, handle).await,

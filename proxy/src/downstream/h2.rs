@@ -90,7 +90,7 @@ async fn until_reset<T>(client: &Client, mut exchange: Pin<&mut impl Future<Outp
             return polled;
         }
         gone = true;
-        client.deadline.check_peer();
+        client.deadline.on_stream_reset();
         exchange.as_mut().poll(context)
     })
     .await

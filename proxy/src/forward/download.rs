@@ -119,8 +119,8 @@ impl Download<'_, '_> {
             .deadline
             .arm(self.attempt.head_timeout(), Expiry::Disconnect);
         // Detects a client that disconnects, while its socket is not used otherwise.
-        let watch = Expiry::watch(self.connection.stream.cutoff(), WHEEL_TICK);
-        side.client.deadline.arm(Some(WHEEL_TICK), watch);
+        let other = self.connection.stream.cutoff();
+        side.client.deadline.watch(other, WHEEL_TICK);
     }
 
     /// Reads the head of the final response and passes interim ones on. Returns its length: it
@@ -257,8 +257,7 @@ impl Download<'_, '_> {
             side.out.clear();
             // Resume watching for the client's disconnect.
             let other = self.connection.stream.cutoff();
-            let watch = Expiry::watch(other, WHEEL_TICK);
-            side.client.deadline.arm(Some(WHEEL_TICK), watch);
+            side.client.deadline.watch(other, WHEEL_TICK);
             sent.map_err(|_| FailureKind::ClientGone)?;
         }
         self.buffer.consume(length);

@@ -135,8 +135,7 @@ impl UploadResult {
         let timeout = attempt.head_timeout();
         connection.deadline.arm(timeout, Expiry::Disconnect);
         // The client is not read any more, so watch for its disconnect.
-        let watch = Expiry::watch(connection.stream.cutoff(), WHEEL_TICK);
-        client.arm(Some(WHEEL_TICK), watch);
+        client.watch(connection.stream.cutoff(), WHEEL_TICK);
     }
 
     /// Records how the body ended. Once it is sent, a response is due.

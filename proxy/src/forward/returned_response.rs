@@ -13,7 +13,6 @@ use crate::limits::{BUFFER_BYTES, CLIENT_CHECK_INTERVAL};
 use crate::memory::Kept;
 use crate::policy::mutation::{HeaderMutation, Mutation, TooManyEdits};
 use crate::shard::Shard;
-use crate::shard::deadline::Expiry;
 use crate::upstream::call::CallMessages;
 use crate::upstream::picker::{BodySource, PickError, Review, Step};
 
@@ -146,8 +145,7 @@ impl<'r, 'e, 'x> ReturnedResponse<'r, 'e, 'x> {
     /// Waits for the picker's next message while the client is watched.
     async fn next(&self, messages: &mut CallMessages) -> Result<Step, PickerEnd> {
         let client = self.side.client.deadline;
-        let watch = Expiry::watch(self.review.cutoff(), CLIENT_CHECK_INTERVAL);
-        client.arm(Some(CLIENT_CHECK_INTERVAL), watch);
+        client.watch(self.review.cutoff(), CLIENT_CHECK_INTERVAL);
         let step = self.review.next(messages).await;
         client.disarm();
         if client.expired() {

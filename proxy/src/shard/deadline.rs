@@ -4,7 +4,7 @@
 //! buffer would be lost): expiry shuts the channel down or cancels the read, the operation returns,
 //! and its owner gets the reason from [`Deadline::expired`].
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::time::Duration;
@@ -34,8 +34,8 @@ pub(crate) enum Expiry {
     },
     /// Cancel the pending read with `ECANCELED`.
     CancelRead,
-    /// If the peer has disconnected, shut down `other` in both directions; otherwise check again. Made
-    /// by [`Expiry::watch`].
+    /// If the peer of a socket has disconnected, shut down `other` in both directions; otherwise check
+    /// again. Set by [`Deadline::watch`].
     Watch {
         /// The channel that works for the watched peer.
         other: Cutoff,
@@ -44,17 +44,6 @@ pub(crate) enum Expiry {
         /// Its place among the half-closed ones, once a check found that it had closed its direction.
         half_closed: Option<HalfClosedPlace>,
     },
-}
-
-impl Expiry {
-    /// Watches a peer for which `other` works, at this interval.
-    pub(crate) fn watch(other: Cutoff, again: Duration) -> Self {
-        Self::Watch {
-            other,
-            again,
-            half_closed: None,
-        }
-    }
 }
 
 /// The deadline of a channel, owned by its task.
@@ -71,7 +60,17 @@ enum Place {
     Stream {
         signals: Rc<Signals>,
         armed: OnceCell<Rc<ArmedDeadline>>,
+        watch: StreamWatch,
     },
+}
+
+/// The watch of a stream, which needs no time: its task is told when it is reset.
+#[derive(Default)]
+struct StreamWatch {
+    /// What works for the watched peer.
+    other: RefCell<Option<Cutoff>>,
+    /// Whether the peer was found to be gone.
+    has_ended: Cell<bool>,
 }
 
 /// How a pending read of a channel is cancelled by its deadline.
@@ -102,6 +101,7 @@ impl Deadline {
             Cutoff::Stream(signals) => Place::Stream {
                 signals,
                 armed: OnceCell::new(),
+                watch: StreamWatch::default(),
             },
             socket @ Cutoff::Socket(_) => Place::Socket(ArmedDeadline::insert(shard, socket)),
         };
@@ -115,7 +115,7 @@ impl Deadline {
     fn armed(&self) -> &Rc<ArmedDeadline> {
         match &self.place {
             Place::Socket(armed) => armed,
-            Place::Stream { signals, armed } => armed.get_or_init(|| {
+            Place::Stream { signals, armed, .. } => armed.get_or_init(|| {
                 let cutoff = Cutoff::Stream(Rc::clone(signals));
                 ArmedDeadline::insert(&self.shard, cutoff)
             }),
@@ -153,6 +153,7 @@ impl Deadline {
         let Some(after) = after else {
             return self.disarm();
         };
+        self.end_stream_watch();
         let armed = self.armed();
         armed.expiry.set(expiry);
         let mut wheel = self.shard.wheel.borrow_mut();
@@ -172,34 +173,69 @@ impl Deadline {
         self.arm(Some(first), Expiry::Stalled(stall));
     }
 
+    /// Watches the peer, for which `other` works: once it has disconnected, `other` is shut down in both
+    /// directions. A socket is checked at this interval, a stream by [`Self::on_stream_reset`]. Replaces the
+    /// previous setting.
+    pub(crate) fn watch(&self, other: Cutoff, interval: Duration) {
+        let (signals, watch) = match &self.place {
+            Place::Socket(_) => {
+                let expiry = Expiry::Watch {
+                    other,
+                    again: interval,
+                    half_closed: None,
+                };
+                return self.arm(Some(interval), expiry);
+            }
+            Place::Stream { signals, watch, .. } => (signals, watch),
+        };
+        self.disarm();
+        watch.other.replace(Some(other));
+        if signals.liveness() == Liveness::Gone {
+            self.on_stream_reset();
+        }
+    }
+
     pub(crate) fn disarm(&self) {
+        self.end_stream_watch();
         if let Some(armed) = self.made() {
             armed.expiry.set(Expiry::Disconnect);
             self.shard.wheel.borrow_mut().disarm(armed.handle);
         }
     }
 
-    /// Whether it expired since the last call.
-    pub(crate) fn expired(&self) -> bool {
-        self.made().is_some_and(|armed| armed.expired.take())
-    }
-
-    /// The same, and the peer is checked again.
-    pub(crate) fn has_expired(&self) -> bool {
-        self.made().is_some_and(|armed| armed.expired.get())
-    }
-
-    /// Checks a watched peer now, since it may have disconnected.
-    pub(crate) fn check_peer(&self) {
-        let Some(armed) = self.made() else {
-            return;
-        };
-        let mut expiry = armed.expiry.replace(Expiry::Disconnect);
-        if matches!(expiry, Expiry::Watch { .. }) {
-            let (now, half_closed) = (self.shard.now(), &self.shard.half_closed);
-            armed.carry_out(&mut expiry, now, half_closed);
+    fn stream_watch(&self) -> Option<&StreamWatch> {
+        match &self.place {
+            Place::Socket(_) => None,
+            Place::Stream { watch, .. } => Some(watch),
         }
-        armed.expiry.set(expiry);
+    }
+
+    fn end_stream_watch(&self) {
+        if let Some(watch) = self.stream_watch() {
+            drop(watch.other.take());
+        }
+    }
+
+    /// Whether it expired, or a watched peer is gone, since the last call.
+    pub(crate) fn expired(&self) -> bool {
+        let is_gone = self.stream_watch().is_some_and(|it| it.has_ended.take());
+        self.made().is_some_and(|armed| armed.expired.take()) || is_gone
+    }
+
+    /// The same, and the next call tells it again.
+    pub(crate) fn has_expired(&self) -> bool {
+        self.stream_watch().is_some_and(|it| it.has_ended.get())
+            || self.made().is_some_and(|armed| armed.expired.get())
+    }
+
+    /// The peer of a stream is gone: if it is watched, ends what works for it.
+    pub(crate) fn on_stream_reset(&self) {
+        if let Some(watch) = self.stream_watch()
+            && let Some(other) = watch.other.take()
+        {
+            other.disconnect();
+            watch.has_ended.set(true);
+        }
     }
 
     /// A handle for a read that [`Expiry::CancelRead`] cancels, of a socket or a stream.

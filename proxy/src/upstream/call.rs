@@ -209,8 +209,7 @@ impl<'a> Call<'a> {
     /// Ends the call when the client disconnects, until the client's deadline is disarmed.
     pub(crate) fn watch_client(&self) {
         let Some(client) = self.client else { return };
-        let watch = Expiry::watch(self.cutoff(), WHEEL_TICK);
-        client.arm(Some(WHEEL_TICK), watch);
+        client.watch(self.cutoff(), WHEEL_TICK);
     }
 
     fn unwatch_client(&self) {

@@ -152,8 +152,7 @@ impl PendingSubrequest<'_> {
         let left = self.until.saturating_duration_since(Instant::now());
         deadline.arm(Some(left), Expiry::Disconnect);
         if let Some(client) = self.client {
-            let watch = Expiry::watch(reached.connection.stream.cutoff(), WHEEL_TICK);
-            client.arm(Some(WHEEL_TICK), watch);
+            client.watch(reached.connection.stream.cutoff(), WHEEL_TICK);
         }
         let buffers = &upstreams.shard.buffers;
         let mut buffer = buffers.take_small();
