@@ -1,5 +1,7 @@
 //! The header names that are treated specially, recognised once while a head is parsed.
 
+use super::ascii;
+
 /// A recognised header name, or `Other`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each variant is named after its header")]
@@ -47,7 +49,7 @@ impl KnownHeader {
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
         let is = |text: &str, known: Self| {
-            if name.eq_ignore_ascii_case(text.as_bytes()) {
+            if ascii::eq_ignore_case(name, text.as_bytes()) {
                 known
             } else {
                 Self::Other

@@ -6,6 +6,7 @@
 
 use super::table::{TABLE_BYTES, Table, TableEntry};
 use super::{ENTRY_OVERHEAD, NameKind, Validity, huffman, integer, static_table};
+use crate::http::ascii;
 use crate::http::known::{KnownHeader, KnownSet};
 
 /// The encoder of one connection.
@@ -173,9 +174,17 @@ impl Encoder {
             let index = static_table::LEN.saturating_add(1).saturating_add(newer);
             return integer::encode(out, 0x80, 7, index);
         }
+        let index = match kind {
+            NameKind::Field(known) => static_table::index_of_known(known),
+            NameKind::Pseudo(_) => index,
+        };
         let mut lower = std::mem::take(&mut self.name);
         lower.clear();
-        lower.extend(name.iter().map(u8::to_ascii_lowercase));
+        // A name that the static table has is not written.
+        if index.is_none() || matches!(memo, Memo::Repeated) {
+            lower.extend_from_slice(name);
+            lower.make_ascii_lowercase();
+        }
         let pattern = match (&memo, indexing) {
             (Memo::Repeated, _) => (0x40, 6),
             (_, Indexing::Never) => (0x10, 4),
@@ -189,10 +198,10 @@ impl Encoder {
                 validity: Validity::Valid,
             });
         }
-        let index = match kind {
-            NameKind::Field(known) => static_table::index_of_name(known, &lower),
-            NameKind::Pseudo(_) => index,
-        };
+        let index = index.or_else(|| match kind {
+            NameKind::Field(KnownHeader::Other) => static_table::index_of_other(&lower),
+            NameKind::Field(_) | NameKind::Pseudo(_) => None,
+        });
         self.name_and_value(out, pattern, index, &lower, value);
         self.name = lower;
     }
@@ -269,7 +278,7 @@ fn claim([first, second]: &mut [Slot; 2], hash: u32) {
 fn is_same(entry: &TableEntry<'_>, name: &[u8], kind: NameKind, value: &[u8]) -> bool {
     let is_known = kind != NameKind::Field(KnownHeader::Other);
     entry.kind == kind
-        && (is_known || entry.name.eq_ignore_ascii_case(name))
+        && (is_known || ascii::eq_ignore_case(entry.name, name))
         && entry.value == value
 }
 
