@@ -54,7 +54,7 @@ pub(crate) async fn handle(
     }
     let outcome = match target {
         Ok((host, target)) => serve(&mut exchange, host, target).await,
-        Err(failure) => Err(failure),
+        Err(failure) => Err(exchange.refusal_or(failure)),
     };
     exchange
         .finish(outcome, target.ok().map(|(_, target)| target))
@@ -80,6 +80,7 @@ pub(crate) async fn refuse(
     if proxy.watches.are_armed() {
         exchange.begin_trace(&Err(failure));
     }
+    let failure = exchange.refusal_or(failure);
     match exchange.finish(Err(failure), None).await {
         ConnectionOutcome::KeepAlive => NextStep::Close,
         ConnectionOutcome::End(next) => next,

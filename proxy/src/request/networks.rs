@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::exchange::{Exchange, Matched};
-use crate::failure::Failure;
+use crate::failure::{ConnectionAction, Failure};
 use crate::policy::client_networks::{self, ClientNetworks};
 
 impl<'a> Exchange<'a> {
@@ -11,6 +11,20 @@ impl<'a> Exchange<'a> {
     /// of the access log: behind PROXY protocol and trusted hops.
     pub(super) fn check_networks(&self, matched: &Matched<'a>) -> Result<(), Failure> {
         self.check_by_networks(&matched.rule.networks)
+    }
+
+    /// Why a request whose head cannot be read is rejected: because overriding networks of the Gateway do not accept
+    /// its client, if so, as whatever else it sends, or else for this failure. Of a rejected head no field is kept:
+    /// behind a trusted hop, its client is that hop.
+    pub(super) fn refusal_or(&self, failure: Failure) -> Failure {
+        let policies = self.bind.head_policies.as_deref();
+        match policies {
+            Some(policies) if failure.kind.connection_action() != ConnectionAction::Reset => {
+                let refused = self.check_by_networks(&policies.networks);
+                refused.err().unwrap_or(failure)
+            }
+            _ => failure,
+        }
     }
 
     /// Refuses the request if one of these policies does not accept the address of its client.
