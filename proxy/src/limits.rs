@@ -330,7 +330,7 @@ pub const CALL_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of a request to an external authorization server: 5 s. The client waits meanwhile.
 pub const EXTERNAL_AUTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest response body of an authorization server that is passed on to the client: 64 KiB. A longer
-/// one is left out.
+/// one is left out, and so is any while more than half of the memory for buffers is in use.
 pub const EXTERNAL_AUTH_RESPONSE_BYTES: usize = 64 * KIB;
 /// When an endpoint is ejected: 5 failures in a row, 30 s times the number of times, at most
 /// 5 min, at most half of a service.

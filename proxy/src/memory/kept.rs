@@ -25,6 +25,17 @@ impl Kept {
         }
     }
 
+    /// These, counted by this pool from now on.
+    #[must_use]
+    pub(crate) fn holding(pool: &Rc<BufferPool>, bytes: Vec<u8>) -> Self {
+        let loan = Loan::of(pool, bytes.capacity());
+        Self {
+            bytes,
+            consumed: 0,
+            loan,
+        }
+    }
+
     /// Appends bytes; growth is counted by the pool.
     pub fn append(&mut self, bytes: &[u8]) {
         self.append_with(|all| all.extend_from_slice(bytes));
@@ -184,7 +195,10 @@ mod tests {
         assert!(pool.lent() > 5000, "{}", pool.lent());
         kept.shrink();
         assert_eq!((kept.len(), pool.lent()), (4990, 4990));
-        assert_eq!((kept.into_vec().len(), pool.lent()), (4990, 0));
+        let bytes = kept.into_vec();
+        assert_eq!((bytes.len(), pool.lent()), (4990, 0));
+        let again = Kept::holding(&pool, bytes);
+        assert_eq!((again.len(), pool.lent()), (4990, 4990));
     }
 
     #[test]

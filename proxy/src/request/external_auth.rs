@@ -10,7 +10,6 @@ use xds::model::{ExternalAuthProtocol, InvalidBackend, Scheme};
 use super::body::Body;
 use super::local_response::NOTHING;
 use crate::config::{Cluster, ClusterIndex, ExternalAuth};
-use crate::exchange::local_body::LocalBody;
 use crate::exchange::{Client, ConnectionOutcome, Destination, Exchange, Matched};
 use crate::failure::{Failure, FailureKind, GrpcStatus};
 use crate::http::head::{Framing, Version};
@@ -299,7 +298,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Sends the authorization server's response; gRPC clients receive it as a gRPC status.
-    pub(super) async fn deny(&mut self, denial: &Denial) -> Result<ConnectionOutcome, Failure> {
+    pub(super) async fn deny(&mut self, denial: Denial) -> Result<ConnectionOutcome, Failure> {
         if self.record.is_grpc {
             let status = if denial.status == StatusCode::UNAUTHORIZED {
                 GrpcStatus::Unauthenticated
@@ -309,9 +308,13 @@ impl<'a> Exchange<'a> {
             self.write_grpc_failure(status, FailureKind::ExternalAuthDenied);
             return self.respond(StatusCode::OK, &NOTHING).await;
         }
-        self.write_server_lines(self.cors(), &denial.lines);
-        let body = LocalBody::Bytes(&denial.body);
-        self.respond(denial.status, &body).await
+        let Denial {
+            status,
+            lines,
+            body,
+        } = denial;
+        self.respond_for_server(status, (self.cors(), &lines), body)
+            .await
     }
 }
 

@@ -16,8 +16,10 @@ use crate::http::head::Version;
 use crate::http::known::KnownHeader;
 use crate::http::lines::pairs;
 use crate::limits::RETRY_AFTER;
+use crate::memory::Kept;
 use crate::observe::access_log;
 use crate::observe::series::{MethodClass, Owner, Series, registered};
+use crate::policy::answer::describes_content;
 use crate::policy::authentication::Principal;
 use crate::policy::cors::Cors;
 use crate::policy::normalise::Target;
@@ -85,7 +87,8 @@ impl Exchange<'_> {
             return self.send_policy_answer(answer).await;
         }
         if let Some(denial) = self.take_denial() {
-            return self.deny(&denial).await;
+            // Boxed: few requests are denied by a server.
+            return Box::pin(self.deny(denial)).await;
         }
         if self.record.is_grpc {
             self.write_grpc_failure(kind.grpc_status(), kind);
@@ -155,8 +158,29 @@ impl Exchange<'_> {
         }
     }
 
-    /// Adds the lines of a picker's or an authorization server's response. CORS is up to the filter, if
-    /// there is one.
+    /// Sends the response of an authorization server or a picker, with the response lines written so far. Its body
+    /// counts with the buffers in use, since it may wait for its client for minutes, and is left out while more than
+    /// half of the memory for these is in use.
+    pub(super) async fn respond_for_server(
+        &mut self,
+        status: StatusCode,
+        (cors, lines): (Option<&Cors>, &[u8]),
+        body: Vec<u8>,
+    ) -> Result<ConnectionOutcome, Failure> {
+        if body.is_empty() || self.shard.may_copy(body.len()) {
+            self.write_server_lines(cors, lines);
+            let body = Kept::holding(&self.shard.buffers, body);
+            return self.respond(status, &LocalBody::Kept(body)).await;
+        }
+        let mut left = Vec::with_capacity(lines.len());
+        for (name, value) in pairs(lines).filter(|(name, _)| !describes_content(name)) {
+            field(&mut left, name, value);
+        }
+        self.write_server_lines(cors, &left);
+        self.respond(status, &NOTHING).await
+    }
+
+    /// Adds the lines of the response of a policy or of a server. CORS is up to the filter, if there is one.
     pub(super) fn write_server_lines(&mut self, cors: Option<&Cors>, lines: &[u8]) {
         for (name, value) in pairs(lines) {
             if cors.is_none() || !Cors::drops(name) {

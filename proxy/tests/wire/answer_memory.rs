@@ -1,6 +1,7 @@
 //! Memory of answers and pages for clients that do not read them: texts of policies are not copied, and pages of
 //! servers count with the buffers in use, so that neither sheds the requests of others.
 
+use super::external_auth::gateway_with_auth;
 use super::metrics::{count, waits_for_buffers};
 use super::overload::{Cgroup, within};
 use super::page_servers::gateway_with;
@@ -9,7 +10,7 @@ use crate::support::frames::{
     END_HEADERS, END_STREAM, HEADERS, PREFACE, Peer, RST_STREAM, SETTINGS, block, frame, request,
 };
 use crate::support::{
-    Driver, Gateway, GatewayBuilder, gateway, ok, on_both_drivers, origin, status,
+    Driver, Gateway, GatewayBuilder, gateway, ok, on_both_drivers, origin, raw, status,
 };
 
 const STREAMS: u32 = 100;
@@ -85,6 +86,38 @@ on_both_drivers! {
             let most = (5 << 20) * held.len() as u64;
             assert!(grown < most, "{path}: {grown} bytes for {clients} clients of {STREAMS} streams");
         }
+    }
+
+    /// As pages of servers are: beyond it, a denial has its status and no body.
+    fn denials_of_servers_that_clients_do_not_read_are_bounded_by_the_memory_for_buffers(driver) {
+        const LIMIT: usize = 8 << 20;
+        const TEXT: usize = 64 << 10;
+        let cgroup = Cgroup::new(LIMIT);
+        let denial = format!(
+            "HTTP/1.1 403 No\r\nContent-Type: text/html\r\nX-Why: no\r\nContent-Length: {TEXT}\r\n\r\n{}",
+            "x".repeat(TEXT)
+        );
+        let (auth, app) = (origin().replies(raw(denial)), origin());
+        let gateway = gateway_with_auth(driver, &auth, &app, "").shards(1);
+        let gateway = within(&cgroup, gateway).start();
+        let mut others = gateway.client();
+        let whole = others.gets("/").expects(403);
+        assert_eq!((whole.text().len(), whole.value("content-type")), (TEXT, Some("text/html")));
+        let mut peer = takes_nothing(&gateway);
+        for number in 0..STREAMS {
+            peer.sends(get(2 * number + 1, "/"));
+            peer.next_of(HEADERS);
+        }
+        waits_for_buffers(&gateway, |bytes| (1.5e6..2.2e6).contains(&bytes));
+        let short = others.gets("/").expects(403);
+        assert_eq!((&*short.text(), short.value("x-why")), ("", Some("no")));
+        assert!(!short.has("content-type"), "{short}");
+        assert!(count(&gateway, "gateway_shard_shed_requests_total", "") < 0.5);
+        for number in 0..STREAMS {
+            peer.sends(frame(RST_STREAM, 0, 2 * number + 1, &[0, 0, 0, 8]));
+        }
+        waits_for_buffers(&gateway, |bytes| bytes < 5e5);
+        assert_eq!(others.gets("/").expects(403).text().len(), TEXT);
     }
 
     /// Half of the memory for buffers is for such copies: beyond it errors have their text, the server is not asked, and

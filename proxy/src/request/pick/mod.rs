@@ -2,7 +2,6 @@
 
 mod call;
 
-use crate::exchange::local_body::LocalBody;
 use crate::exchange::{ConnectionOutcome, Destination, Exchange, Matched};
 use crate::failure::Failure;
 use crate::upstream::picker::{Immediate, PickOutcome};
@@ -62,7 +61,7 @@ impl<'a> Exchange<'a> {
         let cors = policy.and_then(|policy| policy.cors.as_ref());
         self.work.response_lines.clear();
         self.write_cors_lines(cors);
-        self.write_server_lines(cors, mutation.lines());
-        self.respond(status, &LocalBody::Bytes(&body)).await
+        self.respond_for_server(status, (cors, mutation.lines()), body)
+            .await
     }
 }
