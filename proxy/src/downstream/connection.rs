@@ -32,7 +32,7 @@ pub(crate) fn serve(
 ) -> impl Future<Output = ()> {
     // Built outside of the future, which would otherwise reserve space for the arguments as well.
     let mut client = Client::accepted(&downstream.proxy.shard, stream, address, bind);
-    let is_accepted = client.awaits_address() || client.is_within_limit(&downstream.proxy.shard);
+    let is_accepted = client.awaits_address() || client.is_within_limit(&downstream.proxy);
     async move {
         if !is_accepted {
             return;

@@ -42,7 +42,7 @@ async fn first_bytes(
     if !proxy_protocol::read(shard, client, buffer).await {
         return Err(NextStep::Close);
     }
-    if client.awaits_address() && !client.is_within_limit(shard) {
+    if client.awaits_address() && !client.is_within_limit(proxy) {
         return Err(NextStep::Close);
     }
     match client.opening {

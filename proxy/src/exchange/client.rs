@@ -23,6 +23,9 @@ use crate::shard::registry::{ClientState, Registered};
 use crate::shard::wheel::Tick;
 use crate::tls::session::TlsSession;
 use crate::tls::{CertificateTrust, ClientCertificate, TrustDomain};
+use crate::trace::Tracer;
+
+use super::Proxy;
 
 pub(crate) struct Client {
     /// Timeout of the current operation; dropped before the stream that it can end, whose memory is used again.
@@ -117,7 +120,8 @@ impl Client {
     /// Counts the connection by its client's address, where the number of a client's connections is limited.
     /// `false` if the client has as many as it may have. An address in the trusted sources is not limited: the
     /// connections of a load balancer are those of many clients.
-    pub(crate) fn is_within_limit(&self, shard: &Shard) -> bool {
+    pub(crate) fn is_within_limit(&self, proxy: &Proxy) -> bool {
+        let shard = &proxy.shard;
         let snapshot = shard.config.load();
         let Some(bind) = snapshot.bind(self.bind) else {
             return true;
@@ -141,6 +145,13 @@ impl Client {
             Entry::Full => {
                 let counters = shard.counters.binds.of(Interned::bind(self.bind));
                 counters.client_limit_refusals.increment();
+                if proxy.watches.are_armed() {
+                    let why = (
+                        None,
+                        "its client has as many as limits.clientConnections allows",
+                    );
+                    Tracer::refused_connection(proxy, (bind, snapshot.version), address, why);
+                }
                 if shard.logs_refusal() {
                     let port = bind.address.port();
                     tracing::info!(client = %address, port, max, "refused a connection: its client has as many as limits.clientConnections allows; others of this second are only counted");

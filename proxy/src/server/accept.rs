@@ -15,6 +15,8 @@ use std::sync::Arc;
 use monoio::net::{TcpListener, TcpStream};
 
 use crate::downstream::{Downstream, connection};
+use crate::exchange::Proxy;
+use crate::failure::Failure;
 use crate::limits::{
     ACCEPT_LOOPS, ACCEPT_PAUSE, ACCEPTS_PER_POLL, QUEUE_CHECKS, QUEUE_EMPTY_CHECKS, QUEUE_PAUSE,
 };
@@ -26,6 +28,7 @@ use crate::shard::Shard;
 use crate::shard::fence::fenced;
 use crate::shard::inbox::ShardMessage;
 use crate::shard::tasks::{Purpose, listed};
+use crate::trace::Tracer;
 
 /// The listening sockets of a shard.
 #[derive(Default)]
@@ -152,7 +155,7 @@ impl Acceptor {
     /// Serves a connection, or hands it to a shard with fewer.
     fn dispatch(&self, downstream: &Rc<Downstream>, socket: TcpStream, address: SocketAddr) {
         let shard = &downstream.proxy.shard;
-        if !accepts(shard, self.bind, address) {
+        if !accepts(&downstream.proxy, self.bind, address) {
             return;
         }
         let other = shard.with_rng(|rng| shard.peers.find_less_loaded(shard.id, rng));
@@ -173,7 +176,8 @@ impl Acceptor {
 }
 
 /// Whether the networks that the Gateway enforces accept a client. If not, its connection is closed at once.
-fn accepts(shard: &Shard, bind: u32, client: SocketAddr) -> bool {
+fn accepts(proxy: &Proxy, bind: u32, client: SocketAddr) -> bool {
+    let shard = &proxy.shard;
     let snapshot = shard.config.load();
     let Some(settings) = snapshot.bind(bind) else {
         return true;
@@ -187,6 +191,11 @@ fn accepts(shard: &Shard, bind: u32, client: SocketAddr) -> bool {
         shard.counters.networks.count(result);
         let of_bind = shard.counters.binds.of(Interned::bind(bind));
         of_bind.network_refusals.count(outside);
+        if proxy.watches.are_armed() {
+            let failure = Failure::from(outside).to_string();
+            let why = (Some(networks), failure.as_str());
+            Tracer::refused_connection(proxy, (settings, snapshot.version), client.ip(), why);
+        }
         if shard.logs_refusal() {
             let (port, why) = (settings.address.port(), outside.reason());
             let policy = &*networks.policy;

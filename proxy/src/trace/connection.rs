@@ -11,7 +11,9 @@ use rand::RngExt;
 use super::request::found;
 use super::{Tracer, Watches};
 use crate::config::{BindSettings, L4Routes, L4Rule};
+use crate::exchange::Proxy;
 use crate::limits::TRACE_CANDIDATES;
+use crate::policy::client_networks::ClientNetworks;
 use crate::policy::request_id::RequestId;
 use crate::shard::Shard;
 
@@ -54,6 +56,35 @@ impl Tracer {
         };
         tracer.emit_since(tracer.started, Severity::Info, start);
         Some(Box::new(tracer))
+    }
+
+    /// Reports a connection that is refused when it is accepted, before it can be one of a listener, to the watches
+    /// that match it: by these networks, if they refuse it.
+    #[cold]
+    pub(crate) fn refused_connection(
+        proxy: &Proxy,
+        (bind, configuration): (&BindSettings, u64),
+        client: IpAddr,
+        (networks, reason): (Option<&Arc<ClientNetworks>>, &str),
+    ) {
+        let begun = ConnectionBegun {
+            protocol: "TCP",
+            server_name: None,
+            client,
+            bind,
+            configuration,
+            started: Instant::now(),
+        };
+        let Some(trace) = Self::begin_connection(&proxy.watches, &proxy.shard, &begun) else {
+            return;
+        };
+        if let Some(networks) = networks {
+            trace.networks(client, std::slice::from_ref(networks));
+        }
+        trace.connection_finished(ConnectionFinished {
+            reason: Some(reason.to_owned()),
+            ..ConnectionFinished::default()
+        });
     }
 
     /// The rule of the connection.

@@ -1,5 +1,6 @@
 //! The connections of one client at a port are limited, over all shards.
 
+use super::admin_trace::{events, message, watches};
 use super::metrics::waits_for_sum;
 use crate::support::{Client, client, echo_peer, gateway, ok, on_both_drivers, origin};
 
@@ -25,10 +26,14 @@ on_both_drivers! {
         for client in &mut clients {
             client.gets("/").expects(200);
         }
+        let mut watcher = watches(&gateway, "?match=TCP&timeout=20s");
         for _ in 0..4 {
             gateway.client().expects_end();
         }
         waits_for_sum(&gateway, REFUSED, &[], 4.0);
+        let traced = events(&mut watcher);
+        let finished = message(&traced, "connectionFinished");
+        assert_eq!(finished["reason"], "its client has as many as limits.clientConnections allows");
         for client in &mut clients {
             client.gets("/").expects(200);
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::admin_trace::{events, message, watches};
+use super::admin_trace::{events, message, types, watches};
 use super::jwt::{asks, bearer, claims, policy};
 use super::metrics::{waits_for_count, waits_for_sum};
 use crate::support::{
@@ -136,6 +136,37 @@ on_both_drivers! {
         }
         // What a route may replace closes no connection.
         assert_eq!(status_at(&with(ELSEWHERE), "/a", &[]), 200);
+    }
+
+    fn a_trace_shows_a_connection_that_is_refused_when_it_is_accepted(driver) {
+        let gateway = gateway_to(&origin(), driver)
+            .policy(&overrides(ELSEWHERE))
+            .inspected()
+            .start();
+        let mut watcher = watches(&gateway, "?match=TCP&timeout=20s");
+        assert!(is_closed(TcpStream::connect(gateway.address()).expect("accepted")));
+        let traced = events(&mut watcher);
+        assert_eq!(types(&traced), ["connectionStarted", "authorizationResult", "connectionFinished"]);
+        let result = message(&traced, "authorizationResult");
+        assert_eq!(result["by"], "networks TrafficPolicy/default/policy-0");
+        assert_eq!(result["detail"], "allowed_by_no_network: 127.0.0.1");
+        let finished = message(&traced, "connectionFinished");
+        assert_eq!(finished["reason"], "forbidden: allowed_by_no_network");
+    }
+
+    /// A client that may not come in learns nothing else, whatever it sends.
+    fn heads_that_cannot_be_read_are_refused_first(driver) {
+        let gateway = gateway_to(&origin(), driver)
+            .policy(&format!("{}\n  {HOP}", overrides("networks: {deny: [10.0.0.0/8], allow: [192.0.2.0/24]}")))
+            .start();
+        for (address, expected) in [("10.0.0.1", 403), ("192.0.2.1", 400)] {
+            assert_eq!(status_at(&gateway, "/%zz", &from(address)), expected, "{address}");
+        }
+        // Of these, no field is believed: the client is its hop.
+        let mut client = gateway.client();
+        client.sends("GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\nno field\r\n\r\n");
+        assert!(client.expects(403).says_close());
+        client.expects_end();
     }
 
     fn requests_without_a_listener_are_refused_by_the_gateway(driver) {
