@@ -425,11 +425,16 @@ fn path_rewrites_that_are_anchored_are_those_of_nginx() {
         text + "}\n"
     });
     let parts = ["a", "b", "ab", "c1", "-", "/", "c", ".", "B", "%2F"];
-    // It decodes escapes before it rewrites, and not in this variable, which has the query too.
-    let host = |number: usize, path: &str| match (path.contains('%'), path.contains('?')) {
-        (false, _) => Some(format!("p{number}.test")),
-        (true, false) => Some(format!("raw{number}.test")),
-        (true, true) => None,
+    // It decodes escapes before it rewrites, and not in this variable, which has the query too. A path that leads out
+    // of the root by then has status 400.
+    let host = |number: usize, path: &str| {
+        let decoded = path.replace("%2F", "/");
+        match (path.contains('%'), path.contains('?')) {
+            (false, _) => Some(format!("p{number}.test")),
+            (true, false) if decoded.split('/').any(|segment| segment == "..") => None,
+            (true, false) => Some(format!("raw{number}.test")),
+            (true, true) => None,
+        }
     };
     let text = crate::support::Message::text;
     compare(&server, "nginx", (&pairs, &parts), random, host, text);

@@ -96,6 +96,8 @@ fn what_users_have_asked_for_works() {
 
 #[test]
 fn all_matches_are_replaced_and_the_first_alternative_wins() {
+    // The example of GEP-4360.
+    expect(&[("^/api/(.*)$", r"/\1", "/api/v1/users", "/v1/users")]);
     expect(&[
         ("aba", "c", "/abaaba", "/cc"),
         ("aba", "c", "/ababa", "/cba"),
