@@ -1,5 +1,7 @@
 //! Texts that parts of a request are compared with, and never are.
 
+use std::net::Ipv6Addr;
+
 use cel::common::ast::{CallExpr, Expr, IdedExpr};
 
 use super::addresses::{IN, text};
@@ -60,7 +62,11 @@ fn why_never(part: &str, text: &str, function: &str) -> Option<String> {
         }
         "host" => {
             let lower = text.to_ascii_lowercase();
-            if text.contains([':', '/']) {
+            if let Ok(address) = text.parse::<Ipv6Addr>() {
+                is_whole.then(|| {
+                    format!("request.host has IPv6 addresses in brackets: write '[{address}]'")
+                })
+            } else if text.contains('/') || has_port(text, function) {
                 Some(format!(
                     "request.host has neither scheme nor port, so it never has `{text}`: write the name alone"
                 ))
@@ -80,6 +86,18 @@ fn why_never(part: &str, text: &str, function: &str) -> Option<String> {
         )),
         _ => None,
     }
+}
+
+/// Whether a text with a host, or a part of one, has a port: the colons of an IPv6 address, in brackets, are before
+/// none.
+fn has_port(text: &str, function: &str) -> bool {
+    let in_address = |it: u8| it.is_ascii_hexdigit() || b":.[]".contains(&it);
+    let is_part = function == "contains" || function == "startsWith";
+    if text.starts_with('[') || text.ends_with(']') || is_part && text.bytes().all(in_address) {
+        let after = text.rsplit_once(']').map(|(_, after)| after);
+        return after.is_some_and(|it| it.starts_with(':'));
+    }
+    text.contains(':')
 }
 
 /// Functions that compare the whole text.
@@ -103,6 +121,23 @@ mod tests {
                 Some("neither scheme nor port"),
             ),
             ("request.host.endsWith('.Example')", Some("in lower case")),
+            ("request.host == '[2001:db8::1]'", None),
+            (
+                "request.host == '[2001:db8::1]:80'",
+                Some("neither scheme nor port"),
+            ),
+            (
+                "request.host == '2001:db8::1'",
+                Some("write '[2001:db8::1]'"),
+            ),
+            ("request.host == '[2001:DB8::1]'", Some("in lower case")),
+            ("request.host.startsWith('[2001:db8:')", None),
+            ("request.host.contains(':')", None),
+            ("request.host.endsWith('::1]')", None),
+            (
+                "request.host.endsWith(':8080')",
+                Some("neither scheme nor port"),
+            ),
             ("request.path == 'admin'", Some("write '/admin'")),
             ("request.path.startsWith('admin/')", Some("write '/admin/'")),
             ("request.path == '/a?b=c'", Some("without query")),
