@@ -23,8 +23,8 @@ pub(super) struct Examination {
     /// Until then, changes are collected.
     not_before: Option<Instant>,
     found: BTreeMap<ObjectRef, Arc<[Diagnosis]>>,
-    /// Since when Services have no endpoint, by route and field.
-    settling: BTreeMap<(ObjectRef, String), Instant>,
+    /// Since when Services have no endpoint, or none with a hint, by route and field.
+    settling: BTreeMap<(ObjectRef, String, Reason), Instant>,
 }
 
 /// The statuses, as translation has them, that say of an object that it does not exist.
@@ -123,18 +123,23 @@ impl Examination {
         outputs.diagnoses.set_all(gone.chain(now));
     }
 
-    /// Leaves out Services that have had no endpoint for a moment only, as when a Deployment is created or its last
-    /// pod is replaced: the conditions of all their routes would be written twice.
+    /// Leaves out Services that have had no endpoint, or none with a hint, for a moment only, as when a Deployment is
+    /// created or its last pod is replaced: the conditions of all their routes would be written twice.
     fn settled(&mut self, found: Vec<Diagnosis>, now: Instant) -> Vec<Diagnosis> {
         let is_of_endpoints = |it: &Diagnosis| {
             matches!(
                 it.reason,
-                Reason::NoReadyEndpoints | Reason::NoEndpointSlice
+                Reason::NoReadyEndpoints | Reason::NoEndpointSlice | Reason::NoTopologyHints
             )
         };
-        let key = |it: &Diagnosis| (it.object.clone(), it.field.clone());
+        // One without a slice has an empty one next: that is no other finding.
+        let kind = |reason| match reason {
+            Reason::NoEndpointSlice => Reason::NoReadyEndpoints,
+            other => other,
+        };
+        let key = |it: &Diagnosis| (it.object.clone(), it.field.clone(), kind(it.reason));
         let now_empty = found.iter().filter(|it| is_of_endpoints(it)).map(key);
-        let now_empty: BTreeSet<(ObjectRef, String)> = now_empty.collect();
+        let now_empty: BTreeSet<(ObjectRef, String, Reason)> = now_empty.collect();
         self.settling.retain(|it, _| now_empty.contains(it));
         for it in now_empty {
             self.settling.entry(it).or_insert(now);
@@ -267,5 +272,26 @@ mod tests {
         assert_eq!(scene.found(&route), [], "it may end by itself");
         scene.pass(start + SETTLE * 2).await;
         assert_eq!(scene.found(&route), [Reason::NoEndpointSlice]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn endpoints_without_hints_for_a_moment_are_not_reported() {
+        let mut scene = Scene::new();
+        let text = "{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {name: edge}, spec: \
+                    {gatewayClassName: gateway, listeners: [{name: http, port: 80, protocol: HTTP}]}}\n---\n\
+                    {apiVersion: v1, kind: Service, metadata: {name: shop}, spec: {trafficDistribution: \
+                    PreferSameZone, ports: [{port: 80}]}}\n---\n\
+                    {apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: shop, labels: \
+                    {kubernetes.io/service-name: shop}}, addressType: IPv4, ports: [{port: 8080}], endpoints: \
+                    [{addresses: [10.0.0.1]}]}\n---\n";
+        let objects = objects(&format!("{text}{}", ROUTE.replace("NAME", "edge")));
+        let route = objects.iter().find(|it| matches!(it, Object::HttpRoute(_)));
+        let route = route.expect("a route").object_ref();
+        let start = Instant::now();
+        scene.apply(objects.into_iter().map(Event::Upsert));
+        scene.pass(start + SETTLE).await;
+        assert_eq!(scene.found(&route), [], "hints may follow");
+        scene.pass(start + SETTLE * 2).await;
+        assert_eq!(scene.found(&route), [Reason::NoTopologyHints]);
     }
 }

@@ -97,16 +97,6 @@ pub(crate) fn is_everything(text: &str) -> bool {
     matches!(parse(text), Ok((_, 0)))
 }
 
-/// Whether a network has all addresses of another one.
-pub(crate) fn contains(wide: &str, narrow: &str) -> bool {
-    match (parse(wide), parse(narrow)) {
-        (Ok((wide, length)), Ok((narrow, longer))) => {
-            wide.is_ipv4() == narrow.is_ipv4() && length <= longer && masked(narrow, length) == wide
-        }
-        _ => false,
-    }
-}
-
 /// Number of bits of an address.
 fn bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }

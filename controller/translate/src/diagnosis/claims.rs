@@ -58,10 +58,13 @@ fn uses(spec: &TrafficPolicySpec) -> Vec<(String, &'static str)> {
             uses.push((format!("{field}.when"), ""));
         }
         if let Some(at) = rule.key.iter().position(|it| it.claim.is_some()) {
-            uses.push((
-                format!("{field}.key[{at}].claim"),
-                ", so all share one limit",
-            ));
+            let is_whole = rule.key.iter().all(|it| it.claim.is_some());
+            let effect = if is_whole {
+                ", so all share one limit"
+            } else {
+                ", so that part of the key is the same for all"
+            };
+            uses.push((format!("{field}.key[{at}].claim"), effect));
         }
     }
     uses

@@ -9,10 +9,10 @@ use super::view::View;
 use crate::backend::api::{AddressType, Endpoint, EndpointSlice, ServicePort};
 use crate::status::Reason;
 
-/// Why no endpoint of a Service takes requests for a port; `None` if one does.
+/// Why no endpoint of a Service takes requests for a port, for readers of a namespace; `None` if one does.
 pub(super) fn why_empty(
     view: &View<'_>,
-    service: &ObjectName,
+    (reader, service): (&str, &ObjectName),
     port: &ServicePort,
 ) -> Option<(Reason, String)> {
     let all = view.slices(service);
@@ -32,7 +32,7 @@ pub(super) fn why_empty(
         } else {
             Reason::NoEndpointSlice
         };
-        return Some((reason, without_slice(view, service)));
+        return Some((reason, without_slice(view, reader, service)));
     }
     let filled = slices.iter().filter(|it| !it.endpoints.is_empty());
     let filled: Vec<&EndpointSlice> = filled.copied().collect();
@@ -44,9 +44,8 @@ pub(super) fn why_empty(
     if serving.is_empty() {
         return Some((Reason::NoReadyEndpoints, without_port(&filled, port)));
     }
-    let endpoints = serving.iter().flat_map(|it| &it.endpoints);
-    let endpoints: Vec<&Endpoint> = endpoints.collect();
-    if endpoints.iter().any(|it| is_available(it)) {
+    let mut endpoints = serving.iter().flat_map(|it| &it.endpoints);
+    if endpoints.any(is_available) {
         return None;
     }
     // Without their number: the text would change with each of them, and the conditions of all routes with it.
@@ -58,10 +57,9 @@ pub(super) fn why_empty(
     Some((Reason::NoReadyEndpoints, why.to_owned()))
 }
 
-fn without_slice(view: &View<'_>, service: &ObjectName) -> String {
-    let hint = view
-        .hints
-        .of_slices(service, view.sliced_services(&service.namespace));
+fn without_slice(view: &View<'_>, reader: &str, service: &ObjectName) -> String {
+    let known = view.sliced_services(&service.namespace);
+    let hint = view.hints.of_slices(reader, service, known);
     if view.is_machine() {
         format!(
             "no EndpointSlice has the label `kubernetes.io/service-name: {}`{hint}: add one with its addresses, \
@@ -84,6 +82,7 @@ fn without_endpoints(slices: &[&EndpointSlice]) -> String {
 fn without_port(slices: &[&EndpointSlice], port: &ServicePort) -> String {
     let wanted = named(&port.name);
     let ports = slices.iter().flat_map(|it| &it.ports);
+    let ports = ports.filter(|it| it.protocol == port.protocol);
     let names: BTreeSet<String> = ports.map(|it| named(&it.name)).collect();
     let names: Vec<String> = names.into_iter().collect();
     let have = if names.is_empty() {
@@ -93,6 +92,8 @@ fn without_port(slices: &[&EndpointSlice], port: &ServicePort) -> String {
     };
     let advice = if is_managed(slices) {
         "does its targetPort name a port of the pods?"
+    } else if names.is_empty() {
+        "add one of the same name and protocol"
     } else {
         "use the same name in both"
     };
@@ -116,7 +117,7 @@ fn has_port(slice: &EndpointSlice, port: &ServicePort) -> bool {
 }
 
 /// As translation has it: an unknown readiness is ready, and one that terminates serves if no other does.
-fn is_available(endpoint: &Endpoint) -> bool {
+pub(super) fn is_available(endpoint: &Endpoint) -> bool {
     let conditions = endpoint.conditions;
     let ready = conditions.ready.unwrap_or(true);
     let serving = conditions.serving.unwrap_or(ready) && conditions.terminating.unwrap_or(false);

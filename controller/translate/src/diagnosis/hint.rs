@@ -1,12 +1,12 @@
 //! "Did you mean": what somebody who named an object that does not exist probably meant.
 
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use xds::fast_hash::FastHashMap;
 use xds::model::ObjectName;
 
+use super::room::Room;
 use crate::files::suggest;
 use crate::gateway::api::{AllowedRoutes, FromNamespaces, Gateway};
 use crate::objects::kinds::ObjectKind;
@@ -30,9 +30,7 @@ pub struct Hints<'a> {
     /// Objects that are written, and refused.
     invalid: BTreeSet<ObjectRef>,
     /// Names that may still be compared, so that a flood of mistakes stays cheap.
-    left: Cell<usize>,
-    /// Names compared for readers of each namespace.
-    taken: RefCell<FastHashMap<Box<str>, usize>>,
+    room: Room,
     /// Whether a hint was left out because too many names would have been compared.
     is_short: Cell<bool>,
 }
@@ -45,8 +43,7 @@ impl<'a> Hints<'a> {
             store,
             others,
             invalid: BTreeSet::new(),
-            left: Cell::new(MOST_COMPARED),
-            taken: RefCell::default(),
+            room: Room::new(MOST_COMPARED),
             is_short: Cell::new(false),
         }
     }
@@ -178,32 +175,31 @@ impl<'a> Hints<'a> {
         }
     }
 
-    /// ` (did you mean …?)` for a Service that no slice names, if one is for a similar name.
+    /// ` (did you mean …?)` for a Service that no slice names, if one is for a similar name that readers of a
+    /// namespace may know.
     pub(super) fn of_slices<'n>(
         &self,
+        reader: &str,
         service: &ObjectName,
         known: impl Iterator<Item = &'n str>,
     ) -> String {
+        if *service.namespace != *reader && self.others == Others::Hidden {
+            return String::new();
+        }
         let known: Vec<&str> = known.collect();
-        match self.take_room(&service.namespace, known.len()) {
+        match self.take_room(reader, known.len()) {
             Some(()) => suggest::hint(&service.name, known),
             None => String::new(),
         }
     }
 
-    /// Takes room for comparing so many names for readers of a namespace; `None` if there is not enough left. Each
-    /// takes at most half of what others have left, so that another one always finds some.
+    /// Takes room for comparing so many names for readers of a namespace; `None` if there is not enough left.
     fn take_room(&self, reader: &str, names: usize) -> Option<()> {
-        let mut taken = self.taken.borrow_mut();
-        let own = taken.get(reader).copied().unwrap_or_default() + names;
-        let left = self.left.get().checked_sub(names);
-        let Some(left) = left.filter(|left| own <= *left) else {
+        let has_room = self.room.take(reader, names);
+        if !has_room {
             self.is_short.set(true);
-            return None;
-        };
-        self.left.set(left);
-        taken.insert(reader.into(), own);
-        Some(())
+        }
+        has_room.then_some(())
     }
 
     /// Whether the name of an object may be told in other namespaces.

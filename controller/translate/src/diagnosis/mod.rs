@@ -10,11 +10,15 @@ mod claims;
 mod endpoints;
 mod grants;
 mod hint;
+mod listeners;
+mod networks;
 mod parents;
 mod paths;
 mod policies;
 mod redirects;
+mod room;
 mod rules;
+mod services;
 mod twins;
 mod view;
 

@@ -3,7 +3,7 @@
 use super::view::{Matches, RouteView};
 use super::{Diagnosis, finding};
 use crate::level::Level;
-use crate::route::api::{PathMatchType, ValueMatchType};
+use crate::route::api::{HttpHeaderMatch, HttpRouteMatch, PathMatchType, ValueMatchType};
 use crate::status::Reason;
 
 pub(super) fn examine(route: &RouteView<'_>, found: &mut Vec<Diagnosis>) {
@@ -27,6 +27,10 @@ pub(super) fn examine(route: &RouteView<'_>, found: &mut Vec<Diagnosis>) {
                     found.push(finding(&route.object, Level::Warning, field, text));
                 }
             }
+            for (field, text) in repeated(of_match) {
+                let field = (format!("{place}.{field}"), Reason::NoEffect);
+                found.push(finding(&route.object, Level::Warning, field, text));
+            }
             let path = &of_match.path;
             let Some(text) = surprise(path.kind, &path.value) else {
                 continue;
@@ -36,6 +40,24 @@ pub(super) fn examine(route: &RouteView<'_>, found: &mut Vec<Diagnosis>) {
             found.push(finding(&route.object, Level::Warning, field, text));
         }
     }
+}
+
+/// Headers of a match with the name of one before them, in another case, which is the one that counts.
+fn repeated(it: &HttpRouteMatch) -> Vec<(String, String)> {
+    let headers = &it.headers;
+    let repeated = headers.iter().enumerate().filter_map(|(at, header)| {
+        let mut before = headers[..at].iter();
+        let is_same = |it: &HttpHeaderMatch| it.name.eq_ignore_ascii_case(&header.name);
+        let first = before.position(is_same)?;
+        (headers[first].value != header.value).then(|| {
+            let text = format!(
+                "has no effect, since headers[{first}] has the same name, and the first counts: use one entry, with a \
+                 regular expression for several values"
+            );
+            (format!("headers[{at}].name"), text)
+        })
+    });
+    repeated.collect()
 }
 
 /// A value of a header or parameter that ends with a `*`, unless it is a range of media types.

@@ -1,8 +1,11 @@
 //! Settings of policies that are valid and hardly do what was meant: expressions that are never true, entries that
 //! others cancel, trust in everybody.
 
-use xds::model::{PathRewriteRule, Substitution, SubstitutionPart};
+use std::collections::{BTreeMap, BTreeSet};
 
+use xds::model::{PathRewriteRule, StatusRange, Substitution, SubstitutionPart};
+
+use super::networks::NetworkSet;
 use super::view::View;
 use super::{Diagnosis, finding};
 use crate::level::Level;
@@ -19,6 +22,14 @@ type Doubt = (Level, String, Reason, String);
 
 pub(super) fn examine(view: &View<'_>, found: &mut Vec<Diagnosis>) {
     for policy in view.store.traffic_policies.values() {
+        let namespace = &policy.metadata.name.namespace;
+        let targets = policy.spec.target_refs.iter();
+        let mut targets = targets.filter_map(|it| it.object(namespace));
+        // Of one that is for nothing, its condition says so.
+        let is_in_use = targets.any(|it| view.store.contains(&it));
+        if !is_in_use || !view.room.take(namespace, steps(&policy.spec)) {
+            continue;
+        }
         let spec = &policy.spec;
         let mut doubts = Vec::new();
         expressions(spec, &mut doubts);
@@ -40,6 +51,21 @@ pub(super) fn examine(view: &View<'_>, found: &mut Vec<Diagnosis>) {
 }
 
 fn expressions(spec: &TrafficPolicySpec, doubts: &mut Vec<Doubt>) {
+    for (field, text) in expressions_of(spec) {
+        let Ok(expression) = Expression::parse(text) else {
+            continue;
+        };
+        doubts.extend(
+            expression
+                .impossible()
+                .iter()
+                .map(|it| (Level::Error, field.clone(), Reason::NeverTrue, it.clone())),
+        );
+    }
+}
+
+/// The expressions of a policy, by field.
+fn expressions_of(spec: &TrafficPolicySpec) -> Vec<(String, &str)> {
     let mut all = Vec::new();
     if let Some(authorization) = &spec.authorization {
         let lists = [
@@ -65,17 +91,7 @@ fn expressions(spec: &TrafficPolicySpec, doubts: &mut Vec<Doubt>) {
     if let Some(except) = spec.respond.as_ref().and_then(|it| it.except.as_deref()) {
         all.push(("respond.except".to_owned(), except));
     }
-    for (field, text) in all {
-        let Ok(expression) = Expression::parse(text) else {
-            continue;
-        };
-        doubts.extend(
-            expression
-                .impossible()
-                .iter()
-                .map(|it| (Level::Error, field.clone(), Reason::NeverTrue, it.clone())),
-        );
-    }
+    all
 }
 
 fn rate_limits(spec: &TrafficPolicySpec, doubts: &mut Vec<Doubt>) {
@@ -107,10 +123,10 @@ fn trust(spec: &TrafficPolicySpec, doubts: &mut Vec<Doubt>) {
 }
 
 fn networks(spec: &NetworksSpec, doubts: &mut Vec<Doubt>) {
-    let denied = spec.deny.iter().flatten();
-    let denied: Vec<&String> = denied.collect();
+    let denied = spec.deny.iter().flatten().map(|it| &**it);
+    let denied = NetworkSet::new(denied);
     for (index, allowed) in spec.allow.iter().flatten().enumerate() {
-        if let Some(wins) = denied.iter().find(|it| network::contains(it, allowed)) {
+        if let Some(wins) = denied.containing(allowed) {
             let field = format!("networks.allow[{index}]");
             let text = format!(
                 "admits nobody, since `{wins}` in networks.deny contains `{allowed}` and wins: remove one of the two"
@@ -121,31 +137,56 @@ fn networks(spec: &NetworksSpec, doubts: &mut Vec<Doubt>) {
 }
 
 fn error_pages(pages: &[ErrorPageSpec], doubts: &mut Vec<Doubt>) {
+    let mut of_sources: BTreeMap<ErrorSourceSpec, BTreeSet<u16>> = BTreeMap::new();
     for (index, page) in pages.iter().enumerate() {
-        let before = &pages[..index];
-        let covers = |status: &u16, it: &ErrorPageSpec| {
-            let is_for_source = it.source == ErrorSourceSpec::Any || it.source == page.source;
-            is_for_source && statuses(it).contains(status)
-        };
         let own = statuses(page);
-        let is_covered = |status: &u16| before.iter().any(|it| covers(status, it));
-        if !own.is_empty() && own.iter().all(is_covered) {
+        let before = [ErrorSourceSpec::Any, page.source];
+        let before: Vec<&BTreeSet<u16>> =
+            before.iter().filter_map(|it| of_sources.get(it)).collect();
+        let mut is_covered = own
+            .iter()
+            .map(|status| before.iter().any(|it| it.contains(status)));
+        if !own.is_empty() && is_covered.all(|it| it) {
             let field = format!("errorPages[{index}].statuses");
             let text = "pages before this one are for all of its statuses, and the first one is taken: put it before \
                         them";
             doubts.push((Level::Warning, field, Reason::NoEffect, text.to_owned()));
         }
+        of_sources.entry(page.source).or_default().extend(own);
     }
 }
 
 /// The statuses that a page is for.
-fn statuses(page: &ErrorPageSpec) -> Vec<u16> {
-    let ranges = page.statuses.iter().filter_map(|text| {
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        Some(first.parse::<u16>().ok()?..=last.parse::<u16>().ok()?)
-    });
-    ranges.flatten().collect()
+fn statuses(page: &ErrorPageSpec) -> BTreeSet<u16> {
+    let ranges = page.statuses.iter();
+    let ranges = ranges.filter_map(|it| StatusRange::parse(it).ok());
+    let ranges = ranges.map(|it| (it.first(), it.last()));
+    let mut ranges: Vec<(u16, u16)> = ranges.collect();
+    ranges.sort_unstable();
+    let (mut statuses, mut next) = (BTreeSet::new(), 0);
+    // Each status once, however many ranges have it.
+    for (first, last) in ranges {
+        statuses.extend(first.max(next)..=last);
+        next = next.max(last.saturating_add(1));
+    }
+    statuses
 }
+
+/// What examining a policy takes, as what [`Room`](super::room::Room) counts.
+fn steps(spec: &TrafficPolicySpec) -> usize {
+    let networks = spec.networks.iter();
+    let networks = networks.flat_map(|it| [&it.allow, &it.deny]).flatten();
+    let networks: usize = networks.map(Vec::len).sum();
+    let pages = spec.error_pages.as_deref().map_or(0, <[_]>::len);
+    let expressions: usize = expressions_of(spec).iter().map(|it| it.1.len()).sum();
+    let patterns = spec.path_rewrite.iter().map(|it| it.pattern.len());
+    1 + networks + pages * STATUSES + (expressions + patterns.sum::<usize>()) * PER_BYTE
+}
+
+/// Statuses that a page can be for.
+const STATUSES: usize = 200;
+/// Steps that compiling a byte of an expression takes.
+const PER_BYTE: usize = 10;
 
 fn path_rewrite(spec: &PathRewriteSpec, doubts: &mut Vec<Doubt>) {
     let Ok(substitution) = Substitution::parse(&spec.substitution) else {
@@ -162,14 +203,20 @@ fn path_rewrite(spec: &PathRewriteSpec, doubts: &mut Vec<Doubt>) {
         None => false,
     };
     if takes_first_slash(&spec.pattern) && !has_slash {
-        let text = "the pattern takes the slash at the beginning of paths away, and this puts none there: requests \
-                    get status 500 (bad_rewrite). Begin it with `/`";
-        doubts.push((
-            Level::Error,
-            field(),
-            Reason::UnsupportedValue,
-            text.to_owned(),
-        ));
+        // With nothing in its place, what follows the match may begin with a slash.
+        let (level, which) = if first.is_some() || leaves_no_slash(&spec.pattern) {
+            (Level::Error, String::new())
+        } else {
+            let such = such_path(&spec.pattern);
+            let such = such.map_or_else(String::new, |it| format!(", such as `{it}`,"));
+            let which = format!(" for paths in which no slash follows the match{such}");
+            (Level::Warning, which)
+        };
+        let text = format!(
+            "the pattern takes the slash at the beginning of paths away, and this puts none there: requests{which} \
+             get status 500 (bad_rewrite). Begin it with `/`"
+        );
+        doubts.push((level, field(), Reason::UnsupportedValue, text));
     }
     let groups = groups(&spec.pattern);
     let parts = substitution.path().iter();
@@ -179,9 +226,14 @@ fn path_rewrite(spec: &PathRewriteSpec, doubts: &mut Vec<Doubt>) {
         SubstitutionPart::Literal(_) => None,
     });
     if let Some(number) = used.max().filter(|it| usize::from(*it) > groups) {
+        let groups = match groups {
+            0 => "no group".to_owned(),
+            1 => "only 1 group".to_owned(),
+            groups => format!("only {groups} groups"),
+        };
         let text = format!(
-            "`\\{number}` is always empty, since the pattern has {groups} groups: correct the number, or put the part \
-             of the pattern in brackets"
+            "`\\{number}` is always empty, since the pattern has {groups}: correct the number, or put the part of the \
+             pattern in brackets"
         );
         doubts.push((Level::Warning, field(), Reason::NoEffect, text));
     }
@@ -191,6 +243,22 @@ fn path_rewrite(spec: &PathRewriteSpec, doubts: &mut Vec<Doubt>) {
 fn takes_first_slash(pattern: &str) -> bool {
     let after = pattern.strip_prefix("^/");
     after.is_some_and(|it| !it.starts_with(['?', '*', '{', '|']) && !it.contains('|'))
+}
+
+/// Whether what follows a match hardly ever begins with a slash: the match ends behind one, or at the end of the path.
+fn leaves_no_slash(pattern: &str) -> bool {
+    let pattern = pattern.trim_end_matches(')');
+    ENDS.iter().any(|it| pattern.ends_with(it)) && !pattern.ends_with("\\$")
+}
+
+/// How patterns end that take a path to its end, or to a slash.
+const ENDS: [&str; 4] = ["/", "$", ".*", ".+"];
+
+/// A path that a pattern matches whole, where that is plain to see.
+fn such_path(pattern: &str) -> Option<&str> {
+    let path = pattern.strip_prefix('^')?;
+    let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"/-_~".contains(&it);
+    path.bytes().all(is_plain).then_some(path)
 }
 
 /// The number of groups of an extended regular expression that is valid.

@@ -1,27 +1,41 @@
-//! Redirects to where the client is already: it asks again and again, until it gives up.
+//! Redirects to where the client is already: it asks again and again, until it gives up. What may lead elsewhere, as
+//! another rule for the location, is none.
+
+use std::cmp::Ordering;
+
+use xds::model::{Hostname, ObjectName};
 
 use super::view::{Matches, RouteView, View};
 use super::{Diagnosis, finding};
 use crate::gateway::api::Listener;
+use crate::gateway::offer::ListenerOffer;
 use crate::level::Level;
 use crate::route::api::{
-    HttpPathMatch, HttpRouteRule, ParentReference, PathMatchType, PathModifierType, RedirectFilter,
+    FilterType, HttpPathMatch, HttpRouteMatch, HttpRouteRule, PathMatchType, PathModifierType,
+    RedirectFilter,
 };
 use crate::status::Reason;
 
 pub(super) fn examine(view: &View<'_>, route: &RouteView<'_>, found: &mut Vec<Diagnosis>) {
     for (index, rule) in route.rules.iter().enumerate() {
-        let Matches::Http(rule) = rule.matches else {
+        let Matches::Http(spec) = rule.matches else {
             continue;
         };
-        for (at, filter) in rule.filters.iter().enumerate() {
-            let Some(redirect) = filter.request_redirect.as_deref() else {
+        for (at, filter) in spec.filters.iter().enumerate() {
+            let Some(filter) = filter.request_redirect.as_deref() else {
                 continue;
             };
-            if !keeps_host(redirect, route) || !keeps_path(redirect, (index, rule), route) {
+            let redirect = Redirect {
+                route,
+                index,
+                rule: spec,
+                filter,
+            };
+            let rounds = redirect.rounds();
+            if rounds.is_empty() || view.responds(route, rule) {
                 continue;
             }
-            let Some(listener) = listener_that_gets_it(view, route, redirect) else {
+            let Some(listener) = redirect.listener_that_gets_it(view, &rounds) else {
                 continue;
             };
             let field = format!("spec.rules[{index}].filters[{at}].requestRedirect");
@@ -35,42 +49,197 @@ pub(super) fn examine(view: &View<'_>, route: &RouteView<'_>, found: &mut Vec<Di
     }
 }
 
-/// Whether the host of the location is one that the route is for.
-fn keeps_host(redirect: &RedirectFilter, route: &RouteView<'_>) -> bool {
-    let Some(host) = &redirect.hostname else {
-        return true;
-    };
-    // Of a route for several, only requests for this host go round.
-    matches!(route.hostnames, [only] if only == host)
+/// The redirect of a rule.
+struct Redirect<'a> {
+    route: &'a RouteView<'a>,
+    /// Which rule of the route.
+    index: usize,
+    rule: &'a HttpRouteRule,
+    filter: &'a RedirectFilter,
 }
 
-/// Whether the location has a path for which the rule is again.
-fn keeps_path(
-    redirect: &RedirectFilter,
-    (index, rule): (usize, &HttpRouteRule),
-    route: &RouteView<'_>,
-) -> bool {
-    let Some(modifier) = &redirect.path else {
-        return true;
-    };
-    match modifier.kind {
-        PathModifierType::ReplaceFullPath => {
-            let path = modifier.replace_full_path.as_deref().unwrap_or_default();
-            let takes = rule.matches.iter().any(|it| {
-                it.headers.is_empty() && it.query_params.is_empty() && takes_path(&it.path, path)
+/// A match of the rule that takes what it redirects.
+struct Round<'a> {
+    of: &'a HttpPathMatch,
+    /// The path of the location; `None` if it is that of the request.
+    to: Option<&'a str>,
+}
+
+impl<'a> Redirect<'a> {
+    fn rounds(&self) -> Vec<Round<'a>> {
+        let mut filters = self.rule.filters.iter();
+        // A cookie may lead the next request to another rule.
+        if filters.any(|it| it.kind == FilterType::ResponseHeaderModifier) {
+            return Vec::new();
+        }
+        let plain = self.rule.matches.iter().filter(|it| is_plain(it));
+        plain.filter_map(|it| self.round(&it.path)).collect()
+    }
+
+    fn round(&self, of: &'a HttpPathMatch) -> Option<Round<'a>> {
+        let Some(modifier) = &self.filter.path else {
+            return Some(Round { of, to: None });
+        };
+        let to = match modifier.kind {
+            PathModifierType::ReplaceFullPath => &modifier.replace_full_path,
+            // The prefix may be replaced by itself; one below it grows with each redirect.
+            PathModifierType::ReplacePrefixMatch => &modifier.replace_prefix_match,
+            PathModifierType::Unknown => return None,
+        };
+        let to = to.as_deref().unwrap_or_default();
+        takes_path(of, to).then_some(Round { of, to: Some(to) })
+    }
+
+    /// The listener by which requests come to the route that also gets what it redirects.
+    fn listener_that_gets_it(&self, view: &View<'_>, rounds: &[Round<'_>]) -> Option<String> {
+        self.route.owners().find_map(|(parent, owner)| {
+            let gateway = view.gateway_of(&owner)?;
+            let accepting = view.accepting(self.route, (parent, &owner), |it| self.keeps(it));
+            let mut accepting = accepting.into_iter();
+            let listener = accepting.find(|it| {
+                let mut hosts = self.kept_hosts(view, &gateway, it).into_iter();
+                hosts.any(|host| {
+                    let mut rounds = rounds.iter();
+                    rounds.any(|round| self.comes_back(view, (&gateway, it), host, round))
+                })
             });
-            takes && !is_for_another_rule(path, index, route)
+            Some(listener?.name)
+        })
+    }
+
+    /// Whether scheme and port of the location are those of the listener.
+    fn keeps(&self, listener: &Listener) -> bool {
+        let scheme = match &*listener.protocol {
+            "HTTP" => "http",
+            "HTTPS" => "https",
+            _ => return false,
+        };
+        let wanted = self.filter.scheme.as_deref();
+        if wanted.is_some_and(|it| it != scheme) {
+            return false;
         }
-        // The prefix may be replaced by itself; one below it grows with each redirect.
-        PathModifierType::ReplacePrefixMatch => {
-            let prefix = modifier.replace_prefix_match.as_deref().unwrap_or_default();
-            let [only] = &rule.matches[..] else {
+        // A scheme alone stands for its well-known port, another one is that of another listener, or of nobody.
+        let port = match (self.filter.port, wanted) {
+            (Some(port), _) => port.get(),
+            (None, Some("https")) => 443,
+            (None, Some(_)) => 80,
+            (None, None) => listener.port.get(),
+        };
+        port == listener.port.get()
+    }
+
+    /// The hosts of the route, as written, that requests and locations at a listener have; any is empty.
+    fn kept_hosts(
+        &self,
+        view: &View<'_>,
+        gateway: &ObjectName,
+        listener: &ListenerOffer,
+    ) -> Vec<&'a str> {
+        let hosts = self.route.hostnames;
+        if let Some(to) = &self.filter.hostname {
+            // Of a route for several, those that are redirected to this one may come by another listener.
+            let is_here = [&**to] == *hosts || !view.is_for_closer_listener(gateway, listener, to);
+            let kept = hosts.iter().filter(|it| *it == to && is_here);
+            return kept.map(String::as_str).collect();
+        }
+        if hosts.is_empty() {
+            return vec![""];
+        }
+        let hosts = hosts
+            .iter()
+            .filter(|it| narrower(it, listener).is_some())
+            .map(String::as_str);
+        hosts.collect()
+    }
+
+    /// Whether the rule gets what it redirects of a host.
+    fn comes_back(
+        &self,
+        view: &View<'_>,
+        (gateway, listener): (&ObjectName, &ListenerOffer),
+        host: &str,
+        round: &Round<'_>,
+    ) -> bool {
+        let keeps_host = self.filter.hostname.is_none() || [host] == *self.route.hostnames;
+        let path = match (round.to, round.of.kind) {
+            (Some(path), _) => path,
+            // The same request goes the same way.
+            (None, _) if keeps_host => return true,
+            (None, PathMatchType::Exact | PathMatchType::PathPrefix) => &round.of.value,
+            (None, _) => return false,
+        };
+        let narrower = narrower(host, listener);
+        let narrower = narrower.as_ref().map(Hostname::as_str);
+        let hosts = [Some(host), narrower.filter(|it| *it != host)];
+        let mut hosts = hosts.into_iter().flatten();
+        !hosts.any(|it| {
+            let is_narrower = it != host;
+            self.may_be_for_others(view, gateway, (it, is_narrower), (path, round))
+        })
+    }
+
+    /// Whether another rule may take requests for a host and path.
+    fn may_be_for_others(
+        &self,
+        view: &View<'_>,
+        gateway: &ObjectName,
+        (host, is_narrower): (&str, bool),
+        (path, round): (&str, &Round<'_>),
+    ) -> bool {
+        let own = self.route;
+        view.routes_of(host).any(|route| {
+            let is_own = route.object == own.object;
+            if !is_own && !view.is_at(route, gateway) {
                 return false;
-            };
-            let is_plain = only.headers.is_empty() && only.query_params.is_empty();
-            is_plain && takes_path(&only.path, prefix) && !is_for_another_rule(prefix, index, route)
-        }
-        PathModifierType::Unknown => false,
+            }
+            let is_older = (route.created, &route.object.name) < (own.created, &own.object.name);
+            let others = route.rules.iter().enumerate();
+            let mut others = others.filter(|(index, _)| !is_own || *index != self.index);
+            others.any(|(index, rule)| {
+                let Matches::Http(rule) = rule.matches else {
+                    return false;
+                };
+                let is_first = if is_own {
+                    index < self.index
+                } else {
+                    is_narrower || is_older
+                };
+                // Too many to compare: one may.
+                !view.room.take(own.namespace(), rule.matches.len())
+                    || rule
+                        .matches
+                        .iter()
+                        .any(|it| may_precede(it, path, (round.of, is_first)))
+            })
+        })
+    }
+}
+
+/// A match for which all requests are that a redirect leads to: browsers repeat these, and what is before the gateway
+/// may set others' headers.
+fn is_plain(it: &HttpRouteMatch) -> bool {
+    let method = it.method.as_deref();
+    it.headers.is_empty()
+        && it.query_params.is_empty()
+        && method.is_none_or(|it| ["GET", "HEAD"].contains(&it))
+}
+
+/// Whether a match may take a path before another one that also takes it.
+fn may_precede(it: &HttpRouteMatch, path: &str, (other, is_first): (&HttpPathMatch, bool)) -> bool {
+    let is_refined =
+        !it.headers.is_empty() || !it.query_params.is_empty() || it.method.is_some() || is_first;
+    let length = |it: &HttpPathMatch| it.value.trim_end_matches('/').len();
+    match (it.path.kind, other.kind) {
+        (PathMatchType::RegularExpression | PathMatchType::Unknown, _) => true,
+        _ if !takes_path(&it.path, path) => false,
+        (PathMatchType::Exact, PathMatchType::Exact) => is_refined,
+        (PathMatchType::Exact, _) => true,
+        (PathMatchType::PathPrefix, PathMatchType::Exact) => false,
+        (PathMatchType::PathPrefix, _) => match length(&it.path).cmp(&length(other)) {
+            Ordering::Greater => true,
+            Ordering::Equal => is_refined,
+            Ordering::Less => false,
+        },
     }
 }
 
@@ -88,62 +257,11 @@ fn is_below(path: &str, prefix: &str) -> bool {
     rest.is_some_and(|it| it.is_empty() || it.starts_with('/'))
 }
 
-/// Whether another rule of the route may take requests for a path.
-fn is_for_another_rule(path: &str, index: usize, route: &RouteView<'_>) -> bool {
-    let others = route.rules.iter().enumerate().filter(|it| it.0 != index);
-    let mut paths = others.flat_map(|(_, rule)| match rule.matches {
-        Matches::Http(rule) => rule.matches.iter().map(|it| &it.path).collect(),
-        _ => Vec::new(),
-    });
-    paths.any(|it| it.kind == PathMatchType::RegularExpression || takes_path(it, path))
-}
-
-/// The listener by which requests come to the route that also gets what it redirects.
-fn listener_that_gets_it(
-    view: &View<'_>,
-    route: &RouteView<'_>,
-    redirect: &RedirectFilter,
-) -> Option<String> {
-    for (parent, owner) in route.owners() {
-        let listeners = view.listeners(&owner);
-        let mut listeners = listeners.iter().filter(|it| is_named(it, parent));
-        if let Some(it) = listeners.find(|it| is_kept(it, redirect, route)) {
-            return Some(it.name.clone());
-        }
+/// The hosts of a listener that are of one as written, where an empty one is any; `None` if there are none, or all.
+fn narrower(host: &str, listener: &ListenerOffer) -> Option<Hostname> {
+    let host = Hostname::parse(host).ok();
+    match (host, &listener.hostname) {
+        (Some(host), Some(of_listener)) => host.intersect(of_listener).cloned(),
+        (host, of_listener) => host.or_else(|| of_listener.clone()),
     }
-    None
-}
-
-fn is_named(listener: &Listener, parent: &ParentReference) -> bool {
-    let section = parent.section_name.as_deref();
-    let port = parent.port.map(u16::from);
-    section.is_none_or(|it| it == listener.name) && port.is_none_or(|it| it == listener.port.get())
-}
-
-/// Whether scheme and port of the location are those of the listener, which serves hosts of the route.
-fn is_kept(listener: &Listener, redirect: &RedirectFilter, route: &RouteView<'_>) -> bool {
-    let scheme = match &*listener.protocol {
-        "HTTP" => "http",
-        "HTTPS" => "https",
-        _ => return false,
-    };
-    let serves = |host: &String| match listener.hostname.as_deref() {
-        None | Some("") => true,
-        Some(own) => match own.strip_prefix('*') {
-            Some(parent) => host.ends_with(parent),
-            None => own == host,
-        },
-    };
-    let is_for_it = route.hostnames.is_empty() || route.hostnames.iter().any(serves);
-    if !is_for_it || redirect.scheme.as_deref().is_some_and(|it| it != scheme) {
-        return false;
-    }
-    // A scheme alone stands for its well-known port, another one is that of another listener, or of nobody.
-    let port = match (redirect.port, redirect.scheme.as_deref()) {
-        (Some(port), _) => port.get(),
-        (None, Some("https")) => 443,
-        (None, Some(_)) => 80,
-        (None, None) => listener.port.get(),
-    };
-    port == listener.port.get()
 }

@@ -1,14 +1,11 @@
 //! Rules whose requests nobody can answer: without backends, and with backends that have no endpoint.
 
-use xds::model::ObjectName;
-
-use super::endpoints::why_empty;
+use super::services::{lacks_hints, service_of, why_unavailable};
 use super::view::{RouteView, RuleView, View};
 use super::{Diagnosis, finding};
-use crate::backend::api::{BackendReference, Service, TrafficDistribution, TransportProtocol};
+use crate::backend::api::TrafficDistribution;
 use crate::backend::referrer::TrafficKind;
 use crate::level::Level;
-use crate::objects::kinds::ObjectKind;
 use crate::status::Reason;
 
 pub(super) fn examine(view: &View<'_>, route: &RouteView<'_>, found: &mut Vec<Diagnosis>) {
@@ -120,9 +117,7 @@ fn without_hints(
             Some(TrafficDistribution::PreferClose | TrafficDistribution::PreferSameZone) => "zone",
             Some(TrafficDistribution::Other) | None => continue,
         };
-        let slices = view.slices(&name);
-        let endpoints = || slices.iter().flat_map(|slice| &slice.endpoints);
-        if endpoints().next().is_none() || endpoints().any(|it| it.hints.is_some()) {
+        if !lacks_hints(view, &name) {
             continue;
         }
         let advice = if view.is_machine() {
@@ -138,46 +133,6 @@ fn without_hints(
         let field = (field, Reason::NoTopologyHints);
         found.push(finding(&route.object, Level::Warning, field, text));
     }
-}
-
-/// The Service that a backend is, if it is one that the route may use.
-fn service_of<'a>(
-    view: &View<'a>,
-    route: &RouteView<'_>,
-    backend: BackendReference<'_>,
-) -> Option<(ObjectName, &'a Service)> {
-    if ObjectKind::find(backend.group, backend.kind) != Some(ObjectKind::Service) {
-        return None;
-    }
-    let namespace = backend.namespace.unwrap_or(route.namespace());
-    let name = ObjectName::new(namespace, backend.name);
-    if !view.permits(route, &name) {
-        return None;
-    }
-    let service = view.store.services.get(&name)?;
-    Some((name, service))
-}
-
-/// Why a Service has no endpoint; `None` for other kinds of backends, and for references that do not resolve,
-/// which conditions report.
-fn why_unavailable(
-    view: &View<'_>,
-    route: &RouteView<'_>,
-    backend: BackendReference<'_>,
-) -> Option<(Reason, String)> {
-    let (name, service) = service_of(view, route, backend)?;
-    if service.spec.kind.as_deref() == Some("ExternalName") {
-        return None;
-    }
-    let transport = match route.carries {
-        TrafficKind::Datagrams => TransportProtocol::Udp,
-        _ => TransportProtocol::Tcp,
-    };
-    let mut ports = service.spec.ports.iter();
-    let port = ports.find(|it| Some(it.port) == backend.port && it.protocol == transport)?;
-    let (reason, why) = why_empty(view, &name, port)?;
-    let text = format!("Service {name} has no endpoint that is ready: {why}");
-    Some((reason, text))
 }
 
 fn effect(carries: TrafficKind, status: &str) -> String {

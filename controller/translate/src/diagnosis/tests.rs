@@ -4,6 +4,8 @@ use crate::level::Level;
 use crate::{Options, Store};
 
 mod doubts;
+mod floods;
+mod redirects;
 
 const GATEWAY: &str = "\
 apiVersion: gateway.networking.k8s.io/v1
@@ -47,6 +49,57 @@ fn slice(ports: &str, endpoints: &str, labels: &str) -> String {
     )
 }
 
+const ROUTE: &str = "kind: HTTPRoute, name: shop";
+
+fn policy(target: &str, spec: &str) -> String {
+    let namespace = if target.contains("Gateway") {
+        "infra"
+    } else {
+        "app"
+    };
+    format!(
+        "{{apiVersion: gateway-system.io/v1alpha1, kind: TrafficPolicy, metadata: {{name: access, namespace: \
+         {namespace}}}, spec: {{targetRefs: [{{group: gateway.networking.k8s.io, {target}}}], {spec}}}}}\n---\n"
+    )
+}
+
+/// A route that works.
+fn working() -> String {
+    let rules = "[{backendRefs: [{name: shop, port: 80}]}]";
+    format!(
+        "{}{SERVICE}{}",
+        route("shop", rules),
+        slice(PORT, READY, "")
+    )
+}
+
+/// Each text has this one finding, or none.
+fn assert_found(cases: &[(String, Option<&str>)]) {
+    for (text, expected) in cases {
+        let found = texts(text, &Options::machine());
+        match expected {
+            Some(part) => assert!(
+                found.len() == 1 && found[0].contains(part),
+                "{text}: {found:?}"
+            ),
+            None => assert_eq!(found, [] as [&str; 0], "{text}"),
+        }
+    }
+}
+
+/// A route with one rule of matches and filters.
+fn redirecting(name: &str, host: &str, matches: &str, to: &str) -> String {
+    let filter = format!("{{type: RequestRedirect, requestRedirect: {{{to}}}}}");
+    let rules = format!("[{{matches: [{matches}], filters: [{filter}]}}]");
+    route(name, &rules).replace("[shop.example]", host)
+}
+
+fn serving(name: &str, host: &str, matches: &str) -> String {
+    let rules = format!("[{{matches: [{matches}], backendRefs: [{{name: shop, port: 80}}]}}]");
+    let route = route(name, &rules).replace("[shop.example]", host);
+    format!("{route}{SERVICE}{}", slice(PORT, READY, ""))
+}
+
 const MANAGED: &str = ", endpointslice.kubernetes.io/managed-by: endpointslice-controller.k8s.io";
 const PORT: &str = "[{name: http, port: 8080}]";
 const READY: &str = "[{addresses: [10.0.0.1]}]";
@@ -82,6 +135,11 @@ fn without_endpoints() -> Vec<WithoutEndpoints> {
             slice("[{name: web, port: 8080}]", READY, ""),
             cluster(),
             "its port 80 is named `http`, and the TCP ports of its EndpointSlices are: named `web`",
+        ),
+        (
+            slice("[{name: http, port: 8080, protocol: UDP}]", READY, ""),
+            machine(),
+            "the TCP ports of its EndpointSlices are: none; add one of the same name and protocol",
         ),
         (
             slice("[]", READY, MANAGED),

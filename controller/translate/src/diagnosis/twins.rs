@@ -34,6 +34,9 @@ pub(super) fn examine(view: &View<'_>, found: &mut Vec<Diagnosis>) {
     routes.sort_by(|a, b| (a.created, &a.object.name).cmp(&(b.created, &b.object.name)));
     let mut winners: FastHashMap<Key<'_>, Vec<Place<'_>>> = FastHashMap::default();
     for route in routes {
+        if !view.room.take(route.namespace(), steps(route)) {
+            continue;
+        }
         let already = found.len();
         for (parent, owner) in route.owners() {
             let Some(gateway) = view.gateway_of(&owner) else {
@@ -104,6 +107,20 @@ impl Place<'_> {
     }
 }
 
+/// What comparing a route takes, as what [`Room`](super::room::Room) counts: a place in memory for each parent, host and
+/// match, of which a route may have 60,000.
+fn steps(route: &RouteView<'_>) -> usize {
+    let matches = route.rules.iter().map(|rule| match rule.matches {
+        Matches::Http(rule) => rule.matches.len(),
+        Matches::Grpc(rule) => rule.matches.len().max(1),
+        Matches::None => 0,
+    });
+    let hosts = route.hostnames.len().max(1);
+    matches.sum::<usize>() * hosts * route.parents.len() * PER_PLACE
+}
+
+/// Steps for a place.
+const PER_PLACE: usize = 8;
 /// Findings about a route, at most: more would not be read.
 const MOST_FOUND: usize = 8;
 /// Rules with the same match at different listeners that are compared with the next one: listeners of a Gateway.

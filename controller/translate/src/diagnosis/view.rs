@@ -1,11 +1,14 @@
 //! The objects as the examinations look at them: routes of all kinds alike, and slices by Service.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use xds::fast_hash::FastHashMap;
 use xds::model::ObjectName;
 
 use super::hint::{Hints, Others};
+use super::room::{MOST_STEPS, Room};
+use super::services::Services;
 use crate::backend::api::{BackendReference, EndpointSlice, SERVICE_NAME_LABEL};
 use crate::backend::referrer::TrafficKind;
 use crate::gateway::api::{Gateway, Listener};
@@ -37,6 +40,11 @@ pub(super) struct View<'a> {
     responding: FastHashMap<ObjectRef, Vec<Option<&'a str>>>,
     /// The slices of each Service.
     slices: FastHashMap<ObjectName, Vec<&'a EndpointSlice>>,
+    /// Where HTTPRoutes with a host are among the routes; without one, that is empty.
+    hosts: OnceCell<FastHashMap<&'a str, Vec<usize>>>,
+    pub(super) services: Services,
+    /// For what takes time.
+    pub(super) room: Room,
 }
 
 /// A route of any kind.
@@ -95,6 +103,9 @@ impl<'a> View<'a> {
             hints: Hints::new(store, others),
             routes,
             slices,
+            hosts: OnceCell::new(),
+            services: Services::new(store),
+            room: Room::new(MOST_STEPS),
         }
     }
 
@@ -104,6 +115,30 @@ impl<'a> View<'a> {
 
     pub(super) fn routes(&self) -> &[RouteView<'a>] {
         &self.routes
+    }
+
+    /// The HTTPRoutes with a host as it is written, or without any.
+    pub(super) fn routes_of(&self, host: &str) -> impl Iterator<Item = &RouteView<'a>> {
+        let hosts = self.hosts.get_or_init(|| {
+            let mut hosts: FastHashMap<&str, Vec<usize>> = FastHashMap::default();
+            let routes = self.routes.iter().enumerate();
+            for (at, route) in routes.filter(|it| it.1.object.kind == ObjectKind::HttpRoute) {
+                let any = route.hostnames.is_empty().then_some("");
+                let names = route.hostnames.iter().map(String::as_str);
+                for host in any.into_iter().chain(names) {
+                    hosts.entry(host).or_default().push(at);
+                }
+            }
+            hosts
+        });
+        let places = hosts.get(host).into_iter().flatten();
+        places.map(|at| &self.routes[*at])
+    }
+
+    /// Whether a route may be one of a Gateway.
+    pub(super) fn is_at(&self, route: &RouteView<'_>, gateway: &ObjectName) -> bool {
+        let is_it = |it: &Owner| self.gateway_of(it).as_ref() == Some(gateway);
+        route.scope == DefaultScope::All || route.owners().any(|it| is_it(&it.1))
     }
 
     pub(super) fn slices(&self, service: &ObjectName) -> &[&'a EndpointSlice] {

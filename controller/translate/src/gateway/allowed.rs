@@ -1,9 +1,10 @@
 //! The namespaces that may attach to an object.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::api::FromNamespaces;
-use crate::objects::api::LabelSelector;
+use crate::objects::api::{LabelSelector, Labels};
 use crate::objects::reader::Reader;
 
 /// A set of namespaces.
@@ -31,10 +32,19 @@ impl AllowedNamespaces {
     }
 
     pub(crate) fn allows(&self, reader: &Reader<'_>, namespace: &str) -> bool {
+        self.admits(namespace, || reader.labels(namespace))
+    }
+
+    /// Whether it allows a namespace, whose labels are asked for if they decide.
+    pub(crate) fn admits<'l>(
+        &self,
+        namespace: &str,
+        labels: impl FnOnce() -> Cow<'l, Labels>,
+    ) -> bool {
         match self {
             Self::Every => true,
             Self::Only(own) => **own == *namespace,
-            Self::Selected(selector) => selector.selects(&reader.labels(namespace)),
+            Self::Selected(selector) => selector.selects(&labels()),
             Self::Nobody => false,
         }
     }

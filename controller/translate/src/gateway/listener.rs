@@ -102,17 +102,7 @@ impl Listener {
         let port = socket_port(spec.port, reader.options());
         let hostname = hostname(spec);
         let (kinds, refs) = route_kinds(spec, protocol);
-        let namespaces = &spec.allowed_routes.namespaces;
-        let (from, selector) = (namespaces.from, namespaces.selector.as_ref());
-        let offer = ListenerOffer {
-            key: ListenerKey::new(owner.kind().name(), owner.name(), &spec.name),
-            name: spec.name.clone(),
-            port: spec.port,
-            protocol: spec.protocol.clone(),
-            hostname: hostname.clone().unwrap_or_default(),
-            kinds,
-            allowed: AllowedNamespaces::of(&owner.name().namespace, from, selector),
-        };
+        let offer = offer(owner, spec, hostname.clone().unwrap_or_default(), kinds);
         let mut listener = Self {
             owner: owner.clone(),
             index,
@@ -272,6 +262,33 @@ fn hostname(spec: &api::Listener) -> Result<Option<Hostname>, Problem> {
     text.map(Hostname::parse)
         .transpose()
         .map_err(|error| Problem::new(Reason::UnsupportedValue, "hostname", error))
+}
+
+fn offer(
+    owner: &Owner,
+    spec: &api::Listener,
+    hostname: Option<Hostname>,
+    kinds: Vec<RouteGroupKind>,
+) -> ListenerOffer {
+    let namespaces = &spec.allowed_routes.namespaces;
+    let (from, selector) = (namespaces.from, namespaces.selector.as_ref());
+    ListenerOffer {
+        key: ListenerKey::new(owner.kind().name(), owner.name(), &spec.name),
+        name: spec.name.clone(),
+        port: spec.port,
+        protocol: spec.protocol.clone(),
+        hostname,
+        kinds,
+        allowed: AllowedNamespaces::of(&owner.name().namespace, from, selector),
+    }
+}
+
+impl ListenerOffer {
+    /// What a listener offers, from its object alone.
+    pub(crate) fn of(owner: &Owner, spec: &api::Listener) -> Self {
+        let (kinds, _) = route_kinds(spec, Protocol::of(spec));
+        offer(owner, spec, hostname(spec).unwrap_or_default(), kinds)
+    }
 }
 
 /// The allowed route kinds, and problems of the listed ones.

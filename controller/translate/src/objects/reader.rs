@@ -107,12 +107,7 @@ impl<'a> Reader<'a> {
         let name = ObjectName::new("", namespace);
         self.depend_on(Fact::Labels(Arc::clone(&name.name)));
         let known = Namespace::all(&self.objects.store).get(&name);
-        let mut labels = known.map_or_else(Cow::default, |it| Cow::Borrowed(&it.metadata.labels));
-        if labels.get(NAME_LABEL).map(|it| &**it) != Some(namespace) {
-            let labels = labels.to_mut();
-            labels.insert(NAME_LABEL.into(), namespace.into());
-        }
-        labels
+        Namespace::labels(known.map(|it| &**it), namespace)
     }
 
     /// The slices of a Service, by name.
@@ -302,6 +297,3 @@ impl<'a> Reader<'a> {
         Some(certificate.or_insert_with(|| read(secret)).clone())
     }
 }
-
-/// Set by the API server on every namespace (KEP-2161).
-const NAME_LABEL: &str = "kubernetes.io/metadata.name";

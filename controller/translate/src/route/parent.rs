@@ -82,7 +82,8 @@ pub(crate) fn attach(
     Ok(attachments)
 }
 
-fn refers_to(reference: &ParentReference, offer: &ListenerOffer) -> bool {
+/// Whether a reference means a listener of its object.
+pub(crate) fn refers_to(reference: &ParentReference, offer: &ListenerOffer) -> bool {
     let section = reference.section_name.as_ref();
     section.is_none_or(|section| **section == *offer.name)
         && reference.port.is_none_or(|port| port == offer.port)
@@ -90,7 +91,10 @@ fn refers_to(reference: &ParentReference, offer: &ListenerOffer) -> bool {
 
 /// The route's hosts that intersect with the listener's; `None` if there are none. Names beyond the
 /// listener's do no harm: the listener is selected first.
-fn shared_hosts(listener: Option<&Hostname>, route: &[Hostname]) -> Option<Vec<Hostname>> {
+pub(crate) fn shared_hosts(
+    listener: Option<&Hostname>,
+    route: &[Hostname],
+) -> Option<Vec<Hostname>> {
     let Some(listener) = listener else {
         return Some(route.to_vec());
     };

@@ -2,20 +2,6 @@
 
 use super::*;
 
-const ROUTE: &str = "kind: HTTPRoute, name: shop";
-
-fn policy(target: &str, spec: &str) -> String {
-    let namespace = if target.contains("Gateway") {
-        "infra"
-    } else {
-        "app"
-    };
-    format!(
-        "{{apiVersion: gateway-system.io/v1alpha1, kind: TrafficPolicy, metadata: {{name: access, namespace: \
-         {namespace}}}, spec: {{targetRefs: [{{group: gateway.networking.k8s.io, {target}}}], {spec}}}}}\n---\n"
-    )
-}
-
 fn backend(spec: &str) -> String {
     format!(
         "{{apiVersion: gateway-system.io/v1alpha1, kind: Backend, metadata: {{name: shop, namespace: app}}, spec: \
@@ -23,83 +9,52 @@ fn backend(spec: &str) -> String {
     )
 }
 
-fn grant(from: &str, to: &str) -> String {
+pub(super) fn grant(from: &str, to: &str) -> String {
     format!(
         "{{apiVersion: gateway.networking.k8s.io/v1, kind: ReferenceGrant, metadata: {{name: others, namespace: \
          app}}, spec: {{from: [{{{from}, namespace: web}}], to: [{{{to}}}]}}}}\n---\n"
     )
 }
 
-/// A route that works.
-fn working() -> String {
-    let rules = "[{backendRefs: [{name: shop, port: 80}]}]";
-    format!(
-        "{}{SERVICE}{}",
-        route("shop", rules),
-        slice(PORT, READY, "")
-    )
-}
-
-/// Each text has this one finding, or none.
-fn assert_found(cases: &[(String, Option<&str>)]) {
-    for (text, expected) in cases {
-        let found = texts(text, &Options::machine());
-        match expected {
-            Some(part) => assert!(
-                found.len() == 1 && found[0].contains(part),
-                "{text}: {found:?}"
-            ),
-            None => assert_eq!(found, [] as [&str; 0], "{text}"),
-        }
-    }
+#[test]
+fn services_without_hints_are_doubted_for_their_ready_endpoints() {
+    let service = SERVICE.replace("{ports", "{trafficDistribution: PreferSameZone, ports");
+    let backend = route("shop", "[{backendRefs: [{name: shop, port: 80}]}]") + &service;
+    let hinted = "{addresses: [10.0.0.1], hints: {forZones: [{name: a}]}}";
+    let (plain, gone) = (
+        "{addresses: [10.0.0.2]}",
+        "{addresses: [10.0.0.3], conditions: {ready: false, serving: true, terminating: true}}",
+    );
+    let with = |endpoints: &str| backend.clone() + &slice(PORT, &format!("[{endpoints}]"), "");
+    let doubt = Some("none of its endpoints has a hint");
+    let locality = |spec: &str| {
+        let policy = policy("kind: Service, name: shop", &format!("balance: {{{spec}}}"));
+        with(plain) + &policy.replace("group: gateway.networking.k8s.io", "group: ''")
+    };
+    assert_found(&[
+        (with(plain), doubt),
+        (with(&format!("{plain}, {hinted}")), None),
+        // Those that end, or start, have none.
+        (with(gone), None),
+        (with(&format!("{gone}, {hinted}")), None),
+        (locality("locality: {mode: PreferZone}"), None),
+        (locality("hash: {by: [{header: x-user}]}"), None),
+        (locality("slowStart: {window: 30s}"), doubt),
+    ]);
 }
 
 #[test]
-fn a_redirect_to_where_the_request_came_from_is_an_error() {
-    let redirect = |matches: &str, to: &str| {
-        let filter = format!("{{type: RequestRedirect, requestRedirect: {{{to}}}}}");
-        route(
-            "shop",
-            &format!("[{{matches: [{matches}], filters: [{filter}]}}]"),
-        )
+fn a_header_that_a_match_has_twice_is_doubted() {
+    let twice = |second: &str| {
+        let matches = format!("{{headers: [{{name: x-a, value: b}}, {second}]}}");
+        serving("shop", "[shop.example]", &matches)
     };
-    let full = |path: &str| format!("path: {{type: ReplaceFullPath, replaceFullPath: {path}}}");
-    let prefix =
-        |path: &str| format!("path: {{type: ReplacePrefixMatch, replacePrefixMatch: {path}}}");
-    let (all, exact) = ("{path: {value: /}}", "{path: {type: Exact, value: /old}}");
-    let loops = Some(
-        "error: HTTPRoute app/shop spec.rules[0].filters[0].requestRedirect: a request by listener `http`",
-    );
-    let others = |rules: &str| route("shop", rules);
+    let doubt =
+        Some("spec.rules[0].matches[0].headers[1].name: has no effect, since headers[0] has");
     assert_found(&[
-        (redirect(all, "statusCode: 301"), loops),
-        (redirect(all, "port: 8080"), loops),
-        (redirect(all, "hostname: shop.example"), loops),
-        (redirect(all, "hostname: www.example"), None),
-        (redirect(all, "scheme: https"), None),
-        // The well-known port of the scheme, which is not that of the listener.
-        (redirect(all, "scheme: http"), None),
-        (redirect(all, "port: 8443"), None),
-        (redirect(all, &full("/new")), loops),
-        (redirect(exact, &full("/new")), None),
-        (redirect(exact, &full("/old")), loops),
-        (redirect("{path: {value: /old}}", &prefix("/new")), None),
-        (redirect("{path: {value: /old}}", &prefix("/old/er")), loops),
-        (
-            redirect(
-                "{path: {value: /}, headers: [{name: x-a, value: b}]}",
-                &full("/new"),
-            ),
-            None,
-        ),
-        (
-            others(
-                "[{filters: [{type: RequestRedirect, requestRedirect: {path: {type: ReplaceFullPath, \
-                 replaceFullPath: /new}}}]}, {matches: [{path: {value: /new}}], filters: [{type: RequestRedirect, \
-                 requestRedirect: {hostname: www.example}}]}]",
-            ),
-            None,
-        ),
+        (twice("{name: X-A, value: c}"), doubt),
+        (twice("{name: X-A, value: b}"), None),
+        (twice("{name: x-b, value: c}"), None),
     ]);
 }
 
@@ -137,6 +92,12 @@ fn settings_of_policies_that_are_hardly_meant_so_are_doubted() {
         (
             on_route("rateLimit: {rules: [{name: a, requests: 1, key: [{claim: sub}]}]}"),
             Some("so all share one limit"),
+        ),
+        (
+            on_route(
+                "rateLimit: {rules: [{name: a, requests: 1, key: [{claim: sub}, {clientAddress: {}}]}]}",
+            ),
+            Some("so that part of the key is the same for all"),
         ),
         (
             on_gateway("trustedSources: [10.0.0.0/8, '::/0']"),
@@ -181,23 +142,35 @@ fn pages_and_rewrites_without_effect_are_doubted() {
         (rewrite("^/api/(.*)", "/new/\\1"), None),
         (rewrite("/api", "new"), None),
         (
+            rewrite("^/api", ""),
+            Some(
+                "warning: TrafficPolicy app/access spec.pathRewrite.substitution: the pattern takes the slash at the \
+                 beginning of paths away, and this puts none there: requests for paths in which no slash follows the \
+                 match, such as `/api`, get status 500",
+            ),
+        ),
+        (rewrite("^/api", "new"), Some("error: ")),
+        (rewrite("^/api/", ""), Some("error: ")),
+        (rewrite("^/api/(.*)", ""), Some("error: ")),
+        (rewrite("^/api$", ""), Some("error: ")),
+        (rewrite("^/(api|v1)[0-9]?", ""), None),
+        (
+            rewrite("^/api[0-9]?", ""),
+            Some("requests for paths in which no slash follows the match get status 500"),
+        ),
+        (
             rewrite("^/api/[(](.*)", "/\\2"),
-            Some("`\\2` is always empty, since the pattern has 1 groups"),
+            Some("`\\2` is always empty, since the pattern has only 1 group: "),
         ),
     ]);
 }
 
 #[test]
-fn backends_and_grants_that_cannot_be_meant_so_are_doubted() {
+fn backends_that_cannot_be_meant_so_are_doubted() {
     let on = |spec: &str, port: &str| {
         let reference = format!("{{group: gateway-system.io, kind: Backend, name: shop{port}}}");
         route("shop", &format!("[{{backendRefs: [{reference}]}}]")) + &backend(spec)
     };
-    let (routes, services) = (
-        "group: gateway.networking.k8s.io, kind: HTTPRoute",
-        "group: '', kind: Service",
-    );
-    let permits = |from: &str, to: &str| working() + &grant(from, to);
     assert_found(&[
         (on("{addresses: [{host: 10.0.0.1, port: 80}]}", ""), None),
         (
@@ -220,6 +193,17 @@ fn backends_and_grants_that_cannot_be_meant_so_are_doubted() {
             on("{addresses: [{host: '::', port: 80}]}", ""),
             Some("error: Backend app/shop spec.addresses[0].host: "),
         ),
+    ]);
+}
+
+#[test]
+fn grants_that_permit_nothing_are_doubted() {
+    let (routes, services) = (
+        "group: gateway.networking.k8s.io, kind: HTTPRoute",
+        "group: '', kind: Service",
+    );
+    let permits = |from: &str, to: &str| working() + &grant(from, to);
+    assert_found(&[
         (permits(routes, services), None),
         (
             permits(routes, "group: core, kind: Service"),
@@ -236,7 +220,35 @@ fn backends_and_grants_that_cannot_be_meant_so_are_doubted() {
             ),
             Some("write kind HTTPRoute of group"),
         ),
+        (
+            permits(
+                "group: gateway.networking.x-k8s.io, kind: HTTPRoute",
+                services,
+            ),
+            Some(
+                "error: ReferenceGrant app/others spec.from[0]: nothing is permitted by it: there is no kind",
+            ),
+        ),
+        // It may be one of another controller.
+        (
+            permits("group: gateway.networking.k8s.io, kind: HTTPRute", services),
+            Some("note: ReferenceGrant app/others spec.from[0]: "),
+        ),
         // Of other controllers.
+        (
+            permits(
+                "group: gateway.networking.k8s.io, kind: BackendLBPolicy",
+                services,
+            ),
+            None,
+        ),
+        (
+            permits(
+                "group: gateway.networking.x-k8s.io, kind: XListenerSet",
+                services,
+            ),
+            None,
+        ),
         (
             permits(
                 "group: example.com, kind: Thing",

@@ -1,5 +1,6 @@
 //! Secret, `ConfigMap` and Namespace.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -125,3 +126,18 @@ pub struct Namespace {
     #[serde(default)]
     pub metadata: ObjectMeta,
 }
+
+impl Namespace {
+    /// The labels of a namespace, with the one that Kubernetes gives to each.
+    pub(crate) fn labels<'a>(known: Option<&'a Self>, name: &str) -> Cow<'a, Labels> {
+        let mut labels = known.map_or_else(Cow::default, |it| Cow::Borrowed(&it.metadata.labels));
+        if labels.get(NAME_LABEL).map(|it| &**it) != Some(name) {
+            let labels = labels.to_mut();
+            labels.insert(NAME_LABEL.into(), name.into());
+        }
+        labels
+    }
+}
+
+/// Set by the API server on every namespace (KEP-2161).
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";

@@ -57,7 +57,7 @@ pub struct ErrorPageSpec {
 }
 
 /// Whose errors a page is for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub enum ErrorSourceSpec {
     /// Those that the gateway generates.
     #[default]
