@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use translate::diagnosis::Diagnosis;
 use translate::status::Status;
-use translate::{AssignedAddresses, Infrastructure, ObjectRef};
+use translate::{AssignedAddresses, Infrastructure, ObjectRef, Obstacle};
 use xds::delta::{Fact, Version};
 use xds::model::{ObjectName, ResourceKey, SessionKeys};
 pub use xds_grpc::server::{Published, SeenSymptom};
@@ -89,7 +89,7 @@ pub struct Outputs {
     pub deployments: ChangeTracker<ObjectName, Deployment>,
     /// Why not all pods of each Gateway's proxies run, `None` if all do or may be starting; absent before they were
     /// looked at: from the deployer to the status writer.
-    pub pods: ChangeTracker<ObjectName, Option<String>>,
+    pub pods: ChangeTracker<ObjectName, Option<Obstacle>>,
     /// Acknowledgements of each Gateway's proxies: from the xDS server to the status writer.
     pub acknowledgements: ChangeTracker<ObjectName, Arc<Acknowledgements>>,
     /// The CA certificates (PEM) that proxies trust, which the deployer mounts for each proxy: from

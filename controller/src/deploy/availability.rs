@@ -2,9 +2,10 @@
 //! not. Only the leader does, and only after something about a workload changed: no pod is watched.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
@@ -12,7 +13,7 @@ use serde_json::Value;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
 use tracing::warn;
-use translate::why_not_running;
+use translate::{Obstacle, WorkloadState, why_not_running};
 use xds::fast_hash::FastHashMap;
 use xds::model::ObjectName;
 
@@ -31,7 +32,7 @@ pub(super) struct Availability {
     /// The workload that each task looks at.
     looking_at: FastHashMap<Id, Child>,
     /// Why pods do not run, by Gateway and workload: one that is replaced has two.
-    known: BTreeMap<ObjectName, BTreeMap<Child, Option<String>>>,
+    known: BTreeMap<ObjectName, BTreeMap<Child, Option<Obstacle>>>,
 }
 
 /// What a look has found.
@@ -42,7 +43,7 @@ enum Found {
     /// Not all run, and nothing is known to keep them from it.
     Starting,
     /// Why not all run.
-    Missing(String),
+    Missing(Obstacle),
     /// The API server could not be asked.
     Unknown,
 }
@@ -189,22 +190,47 @@ async fn look(client: Client, workload: &Child, gateway: &ObjectName) -> Found {
     let selector: Vec<String> = selector
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
+    // As the API server's cache has them: a consistent read of a thousand Gateways would burden what is behind it.
     let some = ListParams::default()
         .labels(&selector.join(","))
-        .limit(MOST_PODS);
+        .match_any();
     let pods = Api::<Pod>::namespaced(client, namespace);
-    // Without a right to list pods, what the workload says has to do.
     let pods = match timeout(DEADLINE, pods.list(&some)).await {
         Ok(Ok(pods)) => pods.items,
-        Ok(Err(_)) | Err(_) => Vec::new(),
+        // What the workload says has to do.
+        Ok(Err(error)) => {
+            say_once(&error);
+            Vec::new()
+        }
+        Err(_) => Vec::new(),
     };
     let in_json = |it| serde_json::to_value(it).unwrap_or_default();
-    let pods: Vec<Value> = pods.iter().map(in_json).collect();
+    let pods: Vec<Value> = pods.iter().take(MOST_PODS).map(in_json).collect();
     let object = serde_json::to_value(&object).unwrap_or_default();
-    why_not_running(&object, &pods).map_or(Found::Starting, Found::Missing)
+    let state = WorkloadState {
+        workload: &object,
+        pods: &pods,
+        events: &[],
+        now: Timestamp::now(),
+    };
+    why_not_running(state).map_or(Found::Starting, Found::Missing)
+}
+
+/// Logs that pods may not be listed, once for all Gateways.
+fn say_once(error: &kube::Error) {
+    static SAID: Once = Once::new();
+    if matches!(error, kube::Error::Api(status) if status.code == 403) {
+        SAID.call_once(|| {
+            warn!(
+                %error,
+                "pods cannot be listed, so the conditions of Gateways cannot say why a pod does not run: give the \
+                 controller the right to list pods in their namespaces"
+            );
+        });
+    }
 }
 
 /// Timeout of a read: 10 s.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Pods of a Gateway that are read: 50. More would not say more.
-const MOST_PODS: u32 = 50;
+/// Pods of a Gateway that are looked at: 50. More would not say more.
+const MOST_PODS: usize = 50;

@@ -8,6 +8,8 @@ use translate::status::{ListenerStatus, Reason, Status};
 use translate::{ObjectKind, ObjectRef};
 use xds::model::ObjectName;
 
+use super::programmed::Deployment;
+
 /// What is wrong with an object, as one that refers to it sees it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Fault {
@@ -107,11 +109,21 @@ fn is_about_content(text: &str) -> bool {
 }
 
 /// The GatewayParameters that are to blame, if any, for why a Gateway is not deployed as it is written.
-pub(super) fn in_deployment(gateway: &ObjectRef, parameters: &ObjectName, why: &str) -> Faults {
+pub(super) fn in_deployment(
+    gateway: &ObjectRef,
+    parameters: &ObjectName,
+    deployment: &Deployment,
+) -> Faults {
     let kind = ObjectKind::GatewayParameters;
-    if !why.contains(kind.name()) || why.contains(" does not exist") {
-        return Faults::new();
-    }
+    let why = match deployment {
+        Deployment::WithoutPods(obstacle) if obstacle.is_of_parameters => &obstacle.why,
+        Deployment::Refused(why)
+            if why.contains(kind.name()) && !why.contains(" does not exist") =>
+        {
+            why
+        }
+        _ => return Faults::new(),
+    };
     let fault = Fault {
         reason: Reason::DeploymentFailed,
         text: format!("{gateway}: {why}"),
@@ -130,7 +142,7 @@ const OF_SECRETS: [Reason; 4] = [
 #[cfg(test)]
 mod tests {
     use translate::files::{Source, admit};
-    use translate::{Options, Store, translate};
+    use translate::{Obstacle, Options, Store, translate};
 
     use super::*;
 
@@ -183,26 +195,42 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_blamed_where_the_reason_names_them() {
+    fn parameters_are_blamed_where_they_are_the_cause() {
         let gateway = ObjectRef::new(ObjectKind::Gateway, &ObjectName::new("infra", "edge"));
         let parameters = ObjectName::new("infra", "nodes");
-        for (why, is_blamed) in [
+        let refused = |why: &str| Deployment::Refused(why.to_owned());
+        let without_pods = |is_of_parameters| {
+            Deployment::WithoutPods(Obstacle {
+                why: "exceeded quota; set `spec.resources` of the GatewayParameters".to_owned(),
+                is_of_parameters,
+            })
+        };
+        for (deployment, is_blamed) in [
             (
-                "the API server rejected Deployment infra/edge: no; check the GatewayParameters",
+                refused(
+                    "the API server rejected Deployment infra/edge: no; check the GatewayParameters",
+                ),
                 true,
             ),
-            ("GatewayParameters infra/nodes is invalid: no", true),
             (
-                "GatewayParameters infra/nodes does not exist: create it",
+                refused("GatewayParameters infra/nodes is invalid: no"),
+                true,
+            ),
+            (
+                refused("GatewayParameters infra/nodes does not exist: create it"),
                 false,
             ),
             (
-                "Service infra/edge exists and does not belong to this Gateway",
+                refused("Service infra/edge exists and does not belong to this Gateway"),
                 false,
             ),
+            (without_pods(true), true),
+            // A quota, which has the same words.
+            (without_pods(false), false),
+            (Deployment::Done, false),
         ] {
-            let faults = in_deployment(&gateway, &parameters, why);
-            assert_eq!(!faults.is_empty(), is_blamed, "{why}");
+            let faults = in_deployment(&gateway, &parameters, &deployment);
+            assert_eq!(!faults.is_empty(), is_blamed, "{deployment:?}");
         }
     }
 }

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
-use translate::NOT_ALL_RUN;
 use translate::status::shortened;
 use translate::status::{
     Blame, Condition, ConditionStatus, ConditionType, ListenerStatus, Reason, Status,
 };
+use translate::{NOT_ALL_RUN, Obstacle};
 
 /// The acknowledgements of a Gateway's proxies for the current version of something.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,13 +42,13 @@ pub enum Deployment {
     /// It cannot be applied; with advice.
     Refused(String),
     /// All objects are applied, and not all of their pods run; with advice.
-    WithoutPods(String),
+    WithoutPods(Obstacle),
 }
 
 impl Deployment {
     /// Adds to the state of the objects what is known of their pods: why not all run, or that they do.
     #[must_use]
-    pub fn with_pods(self, pods: Option<Option<String>>) -> Self {
+    pub fn with_pods(self, pods: Option<Option<Obstacle>>) -> Self {
         match (self, pods) {
             (Self::Done | Self::Unfinished(_), Some(Some(why))) => Self::WithoutPods(why),
             (Self::Done, None) => Self::Applied,
@@ -60,7 +60,8 @@ impl Deployment {
     #[must_use]
     pub fn failure(&self) -> Option<&str> {
         match self {
-            Self::Refused(why) | Self::WithoutPods(why) => Some(why),
+            Self::Refused(why) => Some(why),
+            Self::WithoutPods(obstacle) => Some(&obstacle.why),
             Self::Unknown | Self::Applied | Self::Done | Self::Unfinished(_) => None,
         }
     }
@@ -209,7 +210,7 @@ fn evaluate(
     if let Some(message) = message {
         let note = match inputs.deployment {
             Deployment::Refused(why) => format!("{NOT_DEPLOYED}{why}"),
-            Deployment::Unfinished(why) | Deployment::WithoutPods(why) => {
+            Deployment::Unfinished(why) | Deployment::WithoutPods(Obstacle { why, .. }) => {
                 format!("{UNFINISHED}{why}")
             }
             Deployment::Unknown | Deployment::Applied | Deployment::Done => String::new(),

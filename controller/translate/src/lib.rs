@@ -40,7 +40,7 @@ use xds::model::{Model, ObjectName};
 pub use crate::budgets::ledger::{BudgetUse, Series};
 pub use crate::engine::{Batch, Defect, Delta, Event, Translator, ViewChange, note_panic};
 pub use crate::gateway::infrastructure::Infrastructure;
-pub use crate::gateway::pods::{NOT_ALL_RUN, why_not_running};
+pub use crate::gateway::pods::{NOT_ALL_RUN, Obstacle, WorkloadState, why_not_running};
 pub use crate::gateway::session_keys;
 pub use crate::level::Level;
 pub use crate::objects::kinds::ObjectKind;

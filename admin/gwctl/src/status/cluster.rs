@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
+use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use serde_json::Value;
@@ -10,7 +11,7 @@ use translate::diagnosis::{Diagnosis, Hints, Others, diagnose};
 use translate::files::admit_value;
 use translate::naming::child_name;
 use translate::status::Reason;
-use translate::{ObjectKind, Options, Store, why_not_running};
+use translate::{ObjectKind, Options, Store, WorkloadState, why_not_running};
 
 use super::objects::Object;
 use super::proxy;
@@ -190,14 +191,47 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Why the Deployment of a Gateway cannot make all its pods: a quota, the security standard of the namespace, a
+    /// Why the workload of a Gateway cannot make all its pods: a quota, the security standard of the namespace, a
     /// webhook. `None` where it can, or may not be read. What keeps pods from running is said of each.
     fn no_pods(&self, gateway: &str) -> Option<String> {
-        let deployments = self.cluster.objects(DEPLOYMENT, Scope::Namespace);
         let name = child_name(gateway);
-        let found = self.cluster.get(&deployments, "Deployment", &name);
-        let deployment = serde_json::to_value(found.ok()??).ok()?;
-        why_not_running(&deployment, &[])
+        let why = |workload: &Value, events: &[Value]| {
+            let state = WorkloadState {
+                workload,
+                pods: &[],
+                events,
+                now: Timestamp::now(),
+            };
+            why_not_running(state).map(|it| it.why)
+        };
+        let deployment = self.child(DEPLOYMENT, "Deployment", &name);
+        if let Some(why) = deployment.and_then(|it| why(&it, &[])) {
+            return Some(why);
+        }
+        let daemon_set = self.child(DAEMON_SET, "DaemonSet", &name)?;
+        // Its status does not say what the API server does: Events do.
+        why(&daemon_set, &[])?;
+        why(&daemon_set, &self.events_of("DaemonSet", &name))
+    }
+
+    fn child(&self, kind: Kind, title: &str, name: &str) -> Option<Value> {
+        let children = self.cluster.objects(kind, Scope::Namespace);
+        let found = self.cluster.get(&children, title, name).ok()??;
+        serde_json::to_value(found).ok()
+    }
+
+    /// The Events about an object, where they may be read.
+    fn events_of(&self, kind: &str, name: &str) -> Vec<Value> {
+        let events = self.cluster.objects(EVENT, Scope::Namespace);
+        let found = self.cluster.list(&events, "Events", "");
+        let found = found.ok().flatten().unwrap_or_default();
+        let found = found.into_iter().filter(|it| {
+            let about = &it.data["involvedObject"];
+            about["kind"] == kind && about["name"] == name
+        });
+        found
+            .filter_map(|it| serde_json::to_value(it).ok())
+            .collect()
     }
 
     /// `None` where the class may not be read: it belongs to the cluster.
@@ -220,6 +254,8 @@ impl<'a> Reader<'a> {
 /// The annotation of a class that an installation of our controller serves.
 const CLAIMED_BY: &str = "gateway-system.io/claimed-by";
 const DEPLOYMENT: Kind = Kind::built_in("apps", "v1", "Deployment", "deployments");
+const DAEMON_SET: Kind = Kind::built_in("apps", "v1", "DaemonSet", "daemonsets");
+const EVENT: Kind = Kind::built_in("", "v1", "Event", "events");
 const CLASS: Kind = Kind::of_gateway_api("GatewayClass", "gatewayclasses");
 const LISTENER_SET: [Kind; 1] = [Kind::of_gateway_api("ListenerSet", "listenersets")];
 /// Kinds of routes, the newest version first.

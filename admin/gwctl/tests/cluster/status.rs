@@ -144,6 +144,35 @@ fn pods_that_cannot_be_made_are_an_error() {
     assert_status(&cluster, "status edge", 1, &[&problem]);
 }
 
+/// Only Events say why.
+#[test]
+fn pods_of_a_daemon_set_that_cannot_be_made_are_an_error() {
+    let cluster = working();
+    let daemon_set = json!({"metadata": {"name": "edge", "namespace": "default"},
+        "spec": {"selector": {}, "template": {}},
+        "status": {"desiredNumberScheduled": 3, "currentNumberScheduled": 2}});
+    cluster.api.put("apps/v1", "daemonsets", daemon_set);
+    let problem =
+        "error    not all proxies run: pods exist on 2 of 3 nodes; kubectl describe daemonset";
+    assert_status(&cluster, "status edge", 1, &[problem]);
+    let event = |name: &str, about: &str, message: &str| {
+        json!({"metadata": {"name": name, "namespace": "default"}, "reason": "FailedCreate",
+            "message": message, "lastTimestamp": "2026-12-01T00:00:00Z",
+            "involvedObject": {"kind": "DaemonSet", "name": about}})
+    };
+    let message =
+        "Error creating: pods \"edge-\" is forbidden: violates PodSecurity \"restricted\"";
+    cluster
+        .api
+        .put("v1", "events", event("edge.1", "edge", message));
+    cluster
+        .api
+        .put("v1", "events", event("other.1", "other", "another one"));
+    let problem = "error    not all proxies run: pods exist on 2 of 3 nodes: pods \"edge-\" is forbidden: \
+                   violates PodSecurity \"restricted\"; remove from the Gateway's GatewayParameters";
+    assert_status(&cluster, "status edge", 1, &[problem]);
+}
+
 #[test]
 fn what_cannot_be_read_fails() {
     let cluster = working();

@@ -325,7 +325,11 @@ fn a_refused_deployment_is_reported_instead_of_the_missing_address() {
 fn pods_that_do_not_run_are_named_and_flip_nothing_that_serves() {
     let why = format!("{NOT_ALL_RUN}exceeded quota: small; raise it");
     let done = |pods: Option<Option<&str>>| {
-        Deployment::Done.with_pods(pods.map(|it| it.map(str::to_owned)))
+        let obstacle = |why: &str| Obstacle {
+            why: why.to_owned(),
+            is_of_parameters: false,
+        };
+        Deployment::Done.with_pods(pods.map(|it| it.map(obstacle)))
     };
     let missing = done(Some(Some(&why)));
     let condition_text = programmed(4, &missing, acks(0, 0), &Value::Null);

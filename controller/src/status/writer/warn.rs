@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use translate::objects::kinds::StatusForm;
 use translate::{ObjectKind, ObjectRef};
-use xds::model::ObjectName;
 
 use super::super::blamed::{Faults, in_deployment, in_status};
 use super::super::events::Identity;
@@ -88,21 +87,13 @@ impl StatusWriter {
         let status = self.outputs.statuses.get(object);
         let mut faults = status.map_or_else(Faults::new, |it| in_status(object, &it));
         if object.kind == ObjectKind::Gateway
-            && let Some(why) = self.deployment(&object.name).failure()
-            && let Some(parameters) = self.parameters(&object.name)
+            // Those of a class are those of all its Gateways, and not for one of them to blame.
+            && let Some(infrastructure) = self.outputs.infrastructure.get(&object.name)
+            && let Some(parameters) = &infrastructure.parameters
         {
-            faults.extend(in_deployment(object, &parameters, why));
+            let deployment = self.deployment(&object.name);
+            faults.extend(in_deployment(object, parameters, &deployment));
         }
         faults
-    }
-
-    /// The GatewayParameters of a Gateway: its own, or those of its class.
-    fn parameters(&self, gateway: &ObjectName) -> Option<ObjectName> {
-        let infrastructure = self.outputs.infrastructure.get(gateway)?;
-        let of_class = || {
-            let classes = &self.outputs.class_parameters;
-            classes.get(&infrastructure.class)?.ok()
-        };
-        infrastructure.parameters.clone().or_else(of_class)
     }
 }

@@ -1,42 +1,88 @@
 //! Why the pods of a Gateway's workload do not run, in the words of the API server and of the kubelet, with what to
 //! do: pure.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use serde_json::Value;
 
-/// Why not all pods of a Deployment or `DaemonSet` run, from that object and its pods; `None` if they may just be
-/// starting. Every text begins with [`NOT_ALL_RUN`].
+/// What is known of a workload.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkloadState<'a> {
+    /// A Deployment or `DaemonSet`.
+    pub workload: &'a Value,
+    /// Its pods.
+    pub pods: &'a [Value],
+    /// Events about it.
+    pub events: &'a [Value],
+    /// The time of all this.
+    pub now: Timestamp,
+}
+
+/// Why not all pods of a workload run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Obstacle {
+    /// It begins with [`NOT_ALL_RUN`], and ends with what to do.
+    pub why: String,
+    /// Whether the Gateway's GatewayParameters are to be corrected, and nothing else.
+    pub is_of_parameters: bool,
+}
+
+/// Why not all pods of a workload run; `None` if they may just be starting.
 #[must_use]
-pub fn why_not_running(workload: &Value, pods: &[Value]) -> Option<String> {
+pub fn why_not_running(state: WorkloadState<'_>) -> Option<Obstacle> {
     let is_ending = |it: &&Value| !it["metadata"]["deletionTimestamp"].is_null();
-    let mut left: Vec<&Value> = pods.iter().filter(|it| !is_ending(it)).collect();
+    let mut left: Vec<&Value> = state.pods.iter().filter(|it| !is_ending(it)).collect();
     // So that the first of several is always the same.
     left.sort_by_key(|it| text(&it["metadata"]["name"]));
-    let why = why_not_created(workload)
-        .or_else(|| left.iter().find_map(|it| why_stuck(it)))
-        .or_else(|| why_overdue(workload))?;
-    Some(format!("{NOT_ALL_RUN}{why}"))
+    let of_others = |why| (why, false);
+    let (why, is_of_parameters) = why_not_created(state)
+        .map(of_others)
+        .or_else(|| left.iter().find_map(|it| why_waiting_in(it)))
+        .or_else(|| {
+            left.iter()
+                .find_map(|it| why_unscheduled(it, state))
+                .map(of_others)
+        })
+        .or_else(|| why_overdue(state.workload).map(of_others))?;
+    Some(Obstacle {
+        why: format!("{NOT_ALL_RUN}{why}"),
+        is_of_parameters,
+    })
 }
 
 /// What the API server says to pods that the workload creates.
-fn why_not_created(workload: &Value) -> Option<String> {
+fn why_not_created(state: WorkloadState<'_>) -> Option<String> {
+    let workload = state.workload;
     if let Some(failure) = condition(workload, "ReplicaFailure", "True") {
         let message = text(&failure["message"]);
         return Some(format!("{message}; {}", advice_on_rejection(message)));
     }
-    // A DaemonSet has no condition for it.
+    // A DaemonSet has no condition for it, only Events.
     let status = &workload["status"];
     let (wanted, present) = (
         status["desiredNumberScheduled"].as_u64()?,
         status["currentNumberScheduled"].as_u64().unwrap_or(0),
     );
-    (present < wanted).then(|| {
-        let metadata = &workload["metadata"];
-        let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
-        format!(
-            "pods exist on {present} of {wanted} nodes; kubectl describe daemonset -n {namespace} {name} has what the \
-             API server says to the others, such as of a quota, the security standard of the namespace or a webhook"
-        )
-    })
+    if present >= wanted {
+        return None;
+    }
+    let on = format!("pods exist on {present} of {wanted} nodes");
+    let failures = state
+        .events
+        .iter()
+        .filter(|it| it["reason"] == FAILED_CREATE);
+    if let Some(failure) = failures.max_by_key(|it| text(&it["lastTimestamp"])) {
+        let message = text(&failure["message"]);
+        let message = message.strip_prefix("Error creating: ").unwrap_or(message);
+        return Some(format!("{on}: {message}; {}", advice_on_rejection(message)));
+    }
+    let metadata = &workload["metadata"];
+    let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
+    Some(format!(
+        "{on}; kubectl describe daemonset -n {namespace} {name} has what the API server says to the others, such as \
+         of a quota, the security standard of the namespace or a webhook"
+    ))
 }
 
 fn advice_on_rejection(message: &str) -> &'static str {
@@ -55,23 +101,40 @@ fn advice_on_rejection(message: &str) -> &'static str {
     }
 }
 
-/// What keeps a pod from running.
-fn why_stuck(pod: &Value) -> Option<String> {
+/// That a pod is on no node. While others serve, a node for it may be about to come.
+fn why_unscheduled(pod: &Value, state: WorkloadState<'_>) -> Option<String> {
+    let unscheduled = condition(pod, "PodScheduled", "False")?;
+    let status = &state.workload["status"];
+    let serving = ["availableReplicas", "numberAvailable"];
+    let is_serving = serving.iter().any(|it| status[*it].as_u64() > Some(0));
+    let is_overdue = condition(state.workload, "Progressing", "False").is_some();
+    let since: Option<Timestamp> = text(&unscheduled["lastTransitionTime"]).parse().ok();
+    let age = since.and_then(|it| Duration::try_from(state.now.duration_since(it)).ok());
+    if is_serving && !is_overdue && age.is_none_or(|it| it < SCHEDULED_AFTER) {
+        return None;
+    }
+    Some(format!(
+        "pod {} is on no node: {}; add such nodes, or change `spec.resources` and `spec.overlays` of the Gateway's \
+         GatewayParameters",
+        text(&pod["metadata"]["name"]),
+        text(&unscheduled["message"])
+    ))
+}
+
+/// What keeps a container of a pod from running, and whether it is a matter of the GatewayParameters.
+fn why_waiting_in(pod: &Value) -> Option<(String, bool)> {
     let metadata = &pod["metadata"];
     let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
-    if let Some(unscheduled) = condition(pod, "PodScheduled", "False") {
-        return Some(format!(
-            "pod {name} is on no node: {}; add such nodes, or change `spec.resources` and `spec.overlays` of the \
-             Gateway's GatewayParameters",
-            text(&unscheduled["message"])
-        ));
-    }
     let lists = ["initContainerStatuses", "containerStatuses"];
     let mut containers = lists
         .iter()
         .filter_map(|it| pod["status"][*it].as_array())
         .flatten();
-    containers.find_map(|it| why_waiting(it, namespace, name))
+    containers.find_map(|it| {
+        let why = why_waiting(it, namespace, name)?;
+        let is_ending = it["state"]["waiting"]["reason"] == CRASHING;
+        Some((why, !is_ending))
+    })
 }
 
 /// Why a container of a pod does not run; `None` if it does, or is about to.
@@ -81,7 +144,7 @@ fn why_waiting(container: &Value, namespace: &str, pod: &str) -> Option<String> 
     let name = text(&container["name"]);
     match reason {
         "" | "ContainerCreating" | "PodInitializing" => None,
-        "CrashLoopBackOff" => {
+        CRASHING => {
             let last = &container["lastState"]["terminated"];
             Some(format!(
                 "container {name} of pod {pod} ends again and again, the last time with exit code {}{}; kubectl logs \
@@ -152,6 +215,12 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
+/// How long a pod may wait for a node while others serve: 5 min, in which an autoscaler adds one.
+const SCHEDULED_AFTER: Duration = Duration::from_mins(5);
+/// The reason of Events about pods that cannot be made.
+const FAILED_CREATE: &str = "FailedCreate";
+/// Why a container waits that ends again and again.
+const CRASHING: &str = "CrashLoopBackOff";
 /// How every reason begins.
 pub const NOT_ALL_RUN: &str = "not all proxies run: ";
 /// Why an image cannot be used, in the kubelet's names.
@@ -178,9 +247,19 @@ mod tests {
         json!({"metadata": {"name": "edge-x", "namespace": "infra"}, "status": {"containerStatuses": [container]}})
     }
 
+    fn state<'a>(workload: &'a Value, pods: &'a [Value]) -> WorkloadState<'a> {
+        WorkloadState {
+            workload,
+            pods,
+            events: &[],
+            now: Timestamp::UNIX_EPOCH,
+        }
+    }
+
     fn expect_words(cases: Vec<(Value, Vec<Value>, [&str; 2])>) {
         for (workload, pods, parts) in cases {
-            let why = why_not_running(&workload, &pods).unwrap_or_default();
+            let found = why_not_running(state(&workload, &pods));
+            let why = found.map(|it| it.why).unwrap_or_default();
             assert!(why.starts_with(NOT_ALL_RUN), "{workload} {pods:?}");
             for part in parts {
                 assert!(why.contains(part), "{part}: {why}");
@@ -308,6 +387,90 @@ mod tests {
         let starting = waiting("ContainerCreating", "");
         let workload =
             json!({"status": {"desiredNumberScheduled": 1, "currentNumberScheduled": 1}});
-        assert_eq!(why_not_running(&workload, &[ending, starting]), None);
+        assert_eq!(why_not_running(state(&workload, &[ending, starting])), None);
+    }
+
+    /// An autoscaler may be adding the node.
+    #[test]
+    fn a_pod_without_a_node_is_an_obstacle_if_none_serves_or_after_minutes() {
+        let unscheduled = json!({"metadata": {"name": "edge-x"}, "status": {"conditions": [
+            {"type": "PodScheduled", "status": "False", "message": "0/3 nodes", "lastTransitionTime":
+             "1970-01-01T00:00:00Z"}]}});
+        let overdue = json!([{"type": "Progressing", "status": "False", "message": "timed out"}]);
+        for (workload, seconds, is_told) in [
+            (json!({"status": {}}), 5, true),
+            (json!({"status": {"availableReplicas": 1}}), 5, false),
+            (json!({"status": {"numberAvailable": 1}}), 299, false),
+            (json!({"status": {"availableReplicas": 1}}), 300, true),
+            (json!({"status": {"numberAvailable": 1}}), 300, true),
+            (
+                json!({"status": {"availableReplicas": 1, "conditions": overdue}}),
+                5,
+                true,
+            ),
+        ] {
+            let pods = [unscheduled.clone()];
+            let now = Timestamp::from_second(seconds).expect("a time");
+            let found = why_not_running(WorkloadState {
+                now,
+                ..state(&workload, &pods)
+            });
+            let is_found = found.is_some_and(|it| it.why.contains("edge-x is on no node"));
+            assert_eq!(is_found, is_told, "{workload} {seconds}");
+        }
+    }
+
+    #[test]
+    fn a_daemon_set_has_what_the_api_server_says_in_its_events() {
+        let workload = json!({"metadata": {"name": "edge", "namespace": "infra"}, "status": {
+            "desiredNumberScheduled": 3, "currentNumberScheduled": 1}});
+        let event = |time: &str, message: &str| json!({"reason": "FailedCreate", "message": message, "lastTimestamp": time});
+        let events = [
+            event(
+                "2026-12-01T00:00:02Z",
+                "Error creating: pods \"edge-x\" is forbidden: exceeded quota: small",
+            ),
+            event(
+                "2026-12-01T00:00:01Z",
+                "Error creating: denied by a webhook",
+            ),
+            json!({"reason": "SuccessfulCreate", "message": "Created pod", "lastTimestamp": "2026-12-02T00:00:00Z"}),
+        ];
+        let found = why_not_running(WorkloadState {
+            events: &events,
+            ..state(&workload, &[])
+        });
+        let why = found.expect("an obstacle").why;
+        let expected = "not all proxies run: pods exist on 1 of 3 nodes: pods \"edge-x\" is forbidden: exceeded quota: \
+                        small; raise the quota of the namespace";
+        assert!(why.starts_with(expected), "{why}");
+    }
+
+    #[test]
+    fn only_what_parameters_alone_cause_is_theirs() {
+        let quota = json!({"status": {"conditions": [{"type": "ReplicaFailure", "status": "True",
+                           "message": "exceeded quota"}]}});
+        let (nothing, seccomp) = (json!({}), "cannot load seccomp profile");
+        let unscheduled = json!({"metadata": {"name": "edge-x"}, "status": {"conditions": [
+            {"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}]}});
+        for (workload, pods, is_theirs) in [
+            (&quota, vec![], false),
+            (&nothing, vec![unscheduled], false),
+            (&nothing, vec![waiting("CrashLoopBackOff", "")], false),
+            (&nothing, vec![waiting("ErrImagePull", "not found")], true),
+            (
+                &nothing,
+                vec![waiting("CreateContainerError", seccomp)],
+                true,
+            ),
+            (
+                &nothing,
+                vec![waiting("CreateContainerConfigError", "")],
+                true,
+            ),
+        ] {
+            let found = why_not_running(state(workload, &pods)).expect("an obstacle");
+            assert_eq!(found.is_of_parameters, is_theirs, "{}", found.why);
+        }
     }
 }

@@ -26,7 +26,7 @@ impl Scene {
         self.outputs
             .pods
             .get(&edge())
-            .map(Option::unwrap_or_default)
+            .map(|it| it.map(|it| it.why).unwrap_or_default())
     }
 
     fn reads_of(&self, path: &str) -> usize {
@@ -135,4 +135,44 @@ async fn another_leader_looks_itself() {
     scene.election.set(true);
     sleep(Duration::from_secs(6)).await;
     assert!(scene.missing().unwrap_or_default().contains("quota"));
+}
+
+/// A node for it may be about to come, so requests and Events are not about it for minutes.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_waits_for_a_node_is_no_failure_while_others_serve() {
+    let scene = Scene::begin().await;
+    let unscheduled = json!({"type": "PodScheduled", "status": "False", "message": "0/3 nodes",
+                             "lastTransitionTime": jiff::Timestamp::now().to_string()});
+    let of_edge = json!({"gateway.networking.k8s.io/gateway-name": "edge"});
+    scene.server.put(
+        POD,
+        json!({"metadata": {"labels": of_edge}, "status": {"conditions": [unscheduled]}}),
+    );
+    let mut status = available();
+    status["updatedReplicas"] = json!(0);
+    scene.set_status(status);
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(scene.missing(), Some(String::new()), "it may start");
+    scene.set_status(json!({"observedGeneration": 1}));
+    sleep(Duration::from_secs(5)).await;
+    let why = scene.missing().unwrap_or_default();
+    assert!(why.contains("pod edge-x is on no node"), "{why}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_are_read_from_the_cache_and_without_a_right_the_workload_says_why() {
+    let scene = Scene::begin().await;
+    scene.server.refuse("/pods", 403);
+    scene.set_status(quota());
+    sleep(Duration::from_secs(10)).await;
+    let why = scene.missing().unwrap_or_default();
+    assert!(why.contains("exceeded quota"), "{why}");
+    let requests = scene.server.requests().into_iter();
+    let of_pods = requests.filter(|it| it.uri.starts_with("/api/v1/namespaces/infra/pods"));
+    let of_pods: Vec<String> = of_pods.map(|it| it.uri).collect();
+    let is_cached = |it: &String| it.contains("resourceVersion=0");
+    assert!(
+        !of_pods.is_empty() && of_pods.iter().all(is_cached),
+        "{of_pods:?}"
+    );
 }
