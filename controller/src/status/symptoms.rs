@@ -30,6 +30,8 @@ pub(super) struct ShownSymptoms {
     by_object: BTreeMap<ObjectRef, ObjectSymptoms>,
     /// Those that end.
     due: BTreeSet<(Instant, ObjectRef, Place)>,
+    /// Those that are told otherwise than they are shown.
+    later: BTreeSet<(Instant, ObjectRef, Place)>,
     /// When this leader has heard of all proxies; before that, the objects whose status in the cluster has the
     /// condition.
     unsettled: Option<(Instant, BTreeSet<ObjectRef>)>,
@@ -49,6 +51,27 @@ pub(super) struct Shown {
     connected: usize,
     /// When it ends, since no proxy tells it any more.
     ends: Option<Instant>,
+    /// Since when it is shown like this.
+    at: Instant,
+    /// What proxies tell meanwhile, and how many are connected.
+    told: Option<(SeenSymptom, usize)>,
+}
+
+impl Shown {
+    fn change(&mut self, (mut seen, connected): (SeenSymptom, usize), now: Instant) {
+        if is_close(self.seen.since, seen.since) {
+            // Told again on another stream, where ages are rounded.
+            seen.since = self.seen.since;
+        }
+        (self.seen, self.connected) = (seen, connected);
+        (self.at, self.told) = (now, None);
+    }
+
+    /// Whether a status would say the same but for how many of its proxies see it, and since when.
+    fn says(&self, seen: &SeenSymptom, connected: usize) -> bool {
+        let is_all = |seen: &SeenSymptom, connected| seen.proxies >= connected;
+        is_all(&self.seen, self.connected) == is_all(seen, connected) && self.seen.text == seen.text
+    }
 }
 
 impl ShownSymptoms {
@@ -82,7 +105,7 @@ impl ShownSymptoms {
         for ((resource, fact), seen) in &after.symptoms {
             let place = (*fact, gateway.clone(), resource.clone());
             if let Some(object) = object_of(resource)
-                && self.show(&object, place, seen, after.connected)
+                && self.show(&object, place, (seen, after.connected), now)
             {
                 changed.insert(object);
             }
@@ -94,38 +117,50 @@ impl ShownSymptoms {
         self.by_object.get_mut(object)?.get_mut(place)
     }
 
-    /// Shows a symptom that proxies tell. Returns whether anything has changed.
+    /// Shows a symptom that proxies tell. Returns whether anything has changed: of one that is shown, only if the
+    /// text does, or whether all proxies see it, and not soon after the last time.
     fn show(
         &mut self,
         object: &ObjectRef,
         place: Place,
-        seen: &SeenSymptom,
-        connected: usize,
+        (seen, connected): (&SeenSymptom, usize),
+        now: Instant,
     ) -> bool {
         let symptoms = self.by_object.entry(object.clone()).or_default();
-        let mut after = Shown {
-            seen: seen.clone(),
-            connected,
-            ends: None,
+        let Some(shown) = symptoms.get_mut(&place) else {
+            let shown = Shown {
+                seen: seen.clone(),
+                connected,
+                ends: None,
+                at: now,
+                told: None,
+            };
+            symptoms.insert(place, shown);
+            return true;
         };
-        let before = symptoms.get(&place);
-        if let Some(before) = before.filter(|it| is_close(it.seen.since, seen.since)) {
-            // Told again on another stream, where ages are rounded.
-            after.seen.since = before.seen.since;
-        }
-        if let Some(ends) = before.and_then(|it| it.ends) {
+        if let Some(ends) = shown.ends.take() {
             self.due.remove(&(ends, object.clone(), place.clone()));
         }
-        let has_changed = before != Some(&after);
-        symptoms.insert(place, after);
-        has_changed
+        let next = shown.at + SPACING;
+        if shown.says(seen, connected) {
+            shown.told = None;
+            return false;
+        }
+        if next > now {
+            shown.told = Some((seen.clone(), connected));
+            self.later.insert((next, object.clone(), place));
+            return false;
+        }
+        shown.change((seen.clone(), connected), now);
+        true
     }
 
     /// When [`ShownSymptoms::take_due`] has something next.
     pub(super) fn next_change(&self) -> Option<Instant> {
         let ends = self.due.first().map(|(at, ..)| *at);
+        let later = self.later.first().map(|(at, ..)| *at);
         let settles = self.unsettled.as_ref().map(|(at, _)| *at);
-        ends.into_iter().chain(settles).min()
+        ends.into_iter().chain(later).chain(settles).min()
     }
 
     /// Forgets what ended by now. Returns the objects whose status may change.
@@ -141,6 +176,17 @@ impl ShownSymptoms {
                 }
             }
             changed.insert(object);
+        }
+        while self.later.first().is_some_and(|(at, ..)| *at <= now)
+            && let Some((_, object, place)) = self.later.pop_first()
+        {
+            let shown = self.shown(&object, &place);
+            if let Some(shown) = shown
+                && let Some(told) = shown.told.take()
+            {
+                shown.change(told, now);
+                changed.insert(object);
+            }
         }
         if let Some((_, objects)) = self.unsettled.take_if(|(at, _)| *at <= now) {
             changed.extend(objects);
@@ -314,6 +360,9 @@ fn is_close(one: SystemTime, other: SystemTime) -> bool {
 /// Time for which a symptom is shown that no proxy tells any more: 30 s, in which one that reconnects, or a new
 /// leader's followers, tell it again.
 const HOLD: Duration = Duration::from_secs(30);
+/// Time for which what a status says of a symptom stays: 30 s, so that one that comes and goes at many proxies is not
+/// written all the time.
+const SPACING: Duration = Duration::from_secs(30);
 /// Time after which a new leader has heard of all proxies: 60 s.
 const SETTLE: Duration = Duration::from_mins(1);
 /// Difference of times that are taken for the same: 10 s.

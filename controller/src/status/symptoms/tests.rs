@@ -111,10 +111,8 @@ fn a_symptom_is_shown_at_once_and_ends_when_nobody_has_told_it_for_a_while() {
     assert_eq!(symptoms.next_change(), Some(now + HOLD));
     assert_eq!(symptoms.take_due(now), [].into());
     let again = told("jwt", 1_001);
-    assert_eq!(
-        symptoms.observe(&gateway(), (&good, &again), now),
-        [object("jwt")].into()
-    );
+    let changed = symptoms.observe(&gateway(), (&good, &again), now);
+    assert_eq!(changed, [].into(), "the status says so already");
     assert_eq!(symptoms.next_change(), None);
     let text = symptoms.warning(&object("jwt")).expect("one").text;
     assert_eq!(text, warning.text, "the time does not move");
@@ -124,6 +122,42 @@ fn a_symptom_is_shown_at_once_and_ends_when_nobody_has_told_it_for_a_while() {
     assert_eq!(symptoms.take_due(end), [object("jwt")].into());
     assert_eq!((symptoms.affected(), symptoms.next_change()), (0, None));
     assert_eq!(symptoms.warning(&object("jwt")), None);
+}
+
+/// A backend that is about as often well as not, as two proxies see it.
+#[test]
+fn a_symptom_that_comes_and_goes_is_seldom_written() {
+    let (mut symptoms, start) = (ShownSymptoms::default(), Instant::now());
+    let seen_by = |proxies: usize, second: u64| {
+        let mut told = told("jwt", second);
+        for seen in told.symptoms.values_mut() {
+            seen.proxies = proxies;
+        }
+        told
+    };
+    let (mut before, mut writes) = (nothing(), 0);
+    for step in 0..120_u64 {
+        let now = start + Duration::from_millis(500) * u32::try_from(step).expect("it is small");
+        let after = match step % 4 {
+            0 => seen_by(1, step),
+            1 => seen_by(2, step),
+            2 => seen_by(2, step + 100),
+            _ => nothing(),
+        };
+        writes += symptoms.observe(&gateway(), (&before, &after), now).len();
+        writes += symptoms.take_due(now).len();
+        before = after;
+    }
+    assert!((1..=3).contains(&writes), "{writes} in a minute");
+
+    // What lasts is shown in the end.
+    let late = start + Duration::from_mins(2);
+    let all = seen_by(2, 50);
+    symptoms.observe(&gateway(), (&before, &all), late);
+    symptoms.take_due(late + SPACING);
+    let text = symptoms.warning(&object("jwt")).expect("one").text;
+    assert!(text.starts_with("2 of 2 proxies"), "{text}");
+    assert_eq!(symptoms.next_change(), None);
 }
 
 #[test]
