@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use admin_types::dump::{Dump, Endpoint, EndpointHealth, Listener, SourceKind, Target};
+use admin_types::dump::{Dump, Endpoint, EndpointHealth, Hosts, Listener, SourceKind, Target};
 use anyhow::Result;
 use translate::Level;
 
@@ -103,6 +103,7 @@ fn problems(dump: &Dump, whole: &Dump, report: &mut Report) {
         };
         report.add(level, problem.text);
     }
+    unresolved(dump, report);
     failing(dump, report);
 }
 
@@ -198,6 +199,24 @@ fn backends(dump: &Dump, report: &mut Report) {
                 Target::Service { .. } | Target::Backend { .. } => {}
             }
         }
+    }
+}
+
+/// Backends without an address, because no name of theirs has one.
+fn unresolved(dump: &Dump, report: &mut Report) {
+    for backend in dump.backends.iter().filter(|it| it.endpoints.is_empty()) {
+        let names: Vec<&str> = match &backend.hosts {
+            Hosts::Dns { name, .. } => vec![name],
+            Hosts::Static { hosts } => hosts.iter().map(|it| &*it.host).collect(),
+            Hosts::Unix { .. } | Hosts::Pool { .. } => continue,
+        };
+        let text = format!(
+            "{}: no address is found for {}, so its requests get status 503: correct the name, or what answers for \
+             it; the proxy's log has the answer",
+            backend.key,
+            names.join(", ")
+        );
+        report.add(Level::Error, text);
     }
 }
 
