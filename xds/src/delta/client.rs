@@ -16,7 +16,7 @@ use super::substitutes::{Effect, Needed, Substitutes};
 use crate::decode;
 use crate::discovery::{self, DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use crate::limits::PARTS;
-use crate::model::{self, Attachments, Kind, ResourceKey};
+use crate::model::{self, Attachments, Kind, ResourceKey, SharedLists};
 pub use report::Report;
 
 /// Returns why this proxy cannot apply a valid resource.
@@ -36,6 +36,8 @@ pub struct Client {
     /// Checks whether a valid resource can be applied here.
     check: Check,
     objects: Objects,
+    /// Networks of held policies.
+    lists: SharedLists,
     arriving: Vec<DeltaDiscoveryResponse>,
     /// Types for which no response has been received yet.
     missing: BTreeSet<Kind>,
@@ -111,6 +113,7 @@ impl Client {
             digests: BTreeMap::new(),
             check,
             objects: Objects::default(),
+            lists: SharedLists::default(),
             arriving: Vec::new(),
             missing: Kind::ALL.into(),
             unreported: BTreeSet::new(),
@@ -128,6 +131,7 @@ impl Client {
         for (resource, version) in held {
             let key = resource.resource_key();
             self.substitutes.record(&key, Effect::of(resource));
+            self.lists.record(resource);
             self.hold(key, version);
         }
     }
@@ -229,6 +233,7 @@ impl Client {
                 match read(&key, &resource, self.check) {
                     Ok((version, mut resource, left_out)) => {
                         share_attachments(&mut resource, &mut attachments);
+                        self.lists.share(&mut resource);
                         // The key of the resource, so that what is held shares its memory.
                         let key = resource.resource_key();
                         if let Some(text) = left_out {
@@ -256,6 +261,7 @@ impl Client {
             let arrived = changes.entry(gone.clone());
             arrived.or_insert(Arrived::Valid(None));
         }
+        self.lists.trim();
         let mut taken = self.objects.take(changes);
         let is_held = |key: &ResourceKey| self.held.contains_key(key);
         let needed = self.substitutes.needed(&mut taken, is_held);
@@ -290,6 +296,7 @@ impl Client {
             }
         }
         self.restore_substituted(substitutes);
+        self.lists.trim();
         for refusal in failed {
             if self.held.contains_key(&refusal.key) {
                 self.hold(refusal.key.clone(), None);

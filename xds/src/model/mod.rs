@@ -82,7 +82,7 @@ pub use limits::Limits;
 pub use listener::{Listener, ListenerProtocol};
 pub use locality::{Locality, LocalityMode, Spill};
 pub use matching::{HeaderMatch, HttpMatch, InvalidPath, PathMatch, QueryMatch, StringMatch};
-pub use networks::{NetworkList, NetworkPolicy};
+pub use networks::{NetworkList, NetworkPolicy, SharedLists};
 pub use path_rewrite::{
     InvalidEre, InvalidPathPattern, InvalidSubstitution, PathRewrite, PathRewriteRule,
     Substitution, SubstitutionPart,

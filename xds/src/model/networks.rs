@@ -1,10 +1,14 @@
 //! Networks of clients that a policy allows or denies.
 
+use std::collections::HashMap;
+use std::hash::BuildHasher as _;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
+
+use super::Resource;
 
 /// Which client addresses a target accepts: none of `deny`, and if there is an `allow`, only those.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
@@ -44,7 +48,7 @@ impl NetworkPolicy {
         self.lists().flat_map(NetworkList::iter).map(of).sum()
     }
 
-    /// Memory that its networks take in a proxy at each target of the policy, as a list.
+    /// Memory that its networks take in a proxy as a list, which all targets of the policy share.
     #[must_use]
     pub fn listed_bytes(&self) -> usize {
         self.len() * LISTED_BYTES
@@ -111,6 +115,61 @@ impl NetworkList {
     }
 }
 
+/// The lists of received policies: equal ones share their memory, since each target of a policy is sent its own.
+#[derive(Debug, Default)]
+pub struct SharedLists(HashMap<u64, Weak<[(IpAddr, u8)]>>);
+
+impl SharedLists {
+    /// Remembers the lists of a policy that is in use.
+    pub fn record(&mut self, resource: &Resource) {
+        let Resource::Policy(policy) = resource else {
+            return;
+        };
+        let networks = policy.spec.networks.iter();
+        for list in networks
+            .flat_map(NetworkPolicy::lists)
+            .filter(|it| !it.is_empty())
+        {
+            let hash = self.0.hasher().hash_one(list);
+            self.0.insert(hash, Arc::downgrade(&list.0));
+        }
+    }
+
+    /// Has the lists of a policy share the memory of equal ones, if some are still in use.
+    pub fn share(&mut self, resource: &mut Resource) {
+        let Resource::Policy(policy) = resource else {
+            return;
+        };
+        let networks = policy.spec.networks.as_ref();
+        if networks.is_none_or(NetworkPolicy::is_empty) {
+            return;
+        }
+        if let Some(NetworkPolicy::Lists { deny, allow }) = &mut Arc::make_mut(policy).spec.networks
+        {
+            let lists = [deny].into_iter().chain(allow);
+            for list in lists.filter(|it| !it.is_empty()) {
+                self.share_list(list);
+            }
+        }
+    }
+
+    fn share_list(&mut self, list: &mut NetworkList) {
+        let hash = self.0.hasher().hash_one(&*list);
+        match self.0.get(&hash).and_then(Weak::upgrade) {
+            Some(known) if known == list.0 => list.0 = known,
+            // An equal hash of another list: the latest one is shared.
+            _ => {
+                self.0.insert(hash, Arc::downgrade(&list.0));
+            }
+        }
+    }
+
+    /// Frees the memory of lists that are no longer in use.
+    pub fn trim(&mut self) {
+        self.0.retain(|_, list| list.strong_count() > 0);
+    }
+}
+
 /// The number of networks, and the first of them: lists have tens of thousands.
 impl Serialize for NetworkList {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -151,6 +210,7 @@ const SHOWN: usize = 1024;
 mod tests {
     use serde_json::json;
 
+    use super::super::{ObjectName, Policy, PolicyKey, PolicySpec, PolicyTarget};
     use super::*;
 
     fn list(texts: &[&str]) -> NetworkList {
@@ -191,6 +251,52 @@ mod tests {
         ] {
             assert_eq!(texts(&list(given)), expected, "{given:?}");
         }
+    }
+
+    #[test]
+    fn equal_lists_share_their_memory_while_one_is_in_use() {
+        let policy = |target: &str, network: &str| {
+            let name = ObjectName::new("a", "p");
+            Resource::from(Policy {
+                key: PolicyKey::new("TrafficPolicy", &name, target),
+                target: PolicyTarget::Gateway(name),
+                spec: PolicySpec {
+                    networks: Some(NetworkPolicy::Lists {
+                        deny: NetworkList::default(),
+                        allow: Some(list(&[network, "192.0.2.0/24"])),
+                    }),
+                    ..PolicySpec::default()
+                },
+            })
+        };
+        let allowed = |resource: &Resource| match resource {
+            Resource::Policy(policy) => match &policy.spec.networks {
+                Some(NetworkPolicy::Lists { allow, .. }) => allow.clone().expect("a list"),
+                _ => panic!("it has networks"),
+            },
+            _ => panic!("a policy"),
+        };
+        let mut all = [
+            policy("one", "10.0.0.0/8"),
+            policy("two", "10.0.0.0/8"),
+            policy("three", "10.1.0.0/16"),
+        ];
+        let expected = all.clone();
+        let mut shared = SharedLists::default();
+        for resource in &mut all {
+            shared.share(resource);
+        }
+        assert_eq!(all, expected, "the networks are the same");
+        let [one, two, three] = all.each_ref().map(allowed);
+        assert!(one.is_shared_with(&two) && !one.is_shared_with(&three));
+        let mut later = policy("four", "10.1.0.0/16");
+        let mut restored = SharedLists::default();
+        restored.record(&all[2]);
+        restored.share(&mut later);
+        assert!(allowed(&later).is_shared_with(&three));
+        drop((all, expected, one, two));
+        shared.trim();
+        assert_eq!(shared.0.len(), 1, "the other two are gone");
     }
 
     #[test]

@@ -151,7 +151,7 @@ fn cost_at_target(
     Some(sum(before.unwrap_or_default(), own))
 }
 
-/// The networks of a policy, which are the same at all targets, and searched in only once.
+/// The networks of a policy, which are the same at all targets: each is sent them, and proxies keep them once.
 fn networks_at_target(
     _: &UnitReader<'_>,
     _: (&ObjectName, &PolicyTarget),
@@ -159,14 +159,10 @@ fn networks_at_target(
     before: Option<RoomCost>,
 ) -> Option<RoomCost> {
     let networks = claimed.spec.networks.as_ref()?;
-    let listed = networks.listed_bytes() as u64;
-    Some(match before {
-        Some([len, bytes]) => [len, bytes + listed],
-        None => [
-            networks.len() as u64,
-            listed + networks.range_bytes() as u64,
-        ],
-    })
+    let sent = networks.encoded_bytes() as u64;
+    let kept = networks.listed_bytes() + networks.range_bytes();
+    let [len, bytes] = before.unwrap_or([networks.len() as u64, kept as u64]);
+    Some([len, bytes + sent])
 }
 
 /// The rules of rate limits, and the bytes of their keys: each target has its own.

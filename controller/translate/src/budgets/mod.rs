@@ -170,7 +170,8 @@ budgets! {
     /// Bytes of the networks of the TrafficPolicies of a Gateway in a proxy.
     GatewayNetworkBytes = Definition {
         name: "gateway_network_bytes",
-        counts: "bytes that these networks take in a proxy: 26 for one of IPv4, 50 for one of IPv6",
+        counts: "bytes that these networks take in a proxy, 26 for one of IPv4, 50 for one of IPv6, and those that each \
+                 target of their policy is sent, 1 to 17 for each",
         unit: Unit::Bytes,
         default: 16 * MIB,
         cap: 16 * MIB,

@@ -277,8 +277,8 @@ fn a_list_that_grows_beyond_the_room_stays_as_it_was() {
 
 #[test]
 fn networks_are_counted_once_for_all_targets_of_a_policy() {
-    // 18 bytes at each of two targets, and a range of 8.
-    for (bytes, full) in [(44, 0), (43, 1)] {
+    // A list of 18 bytes, a range of 8, and 2 that each of two targets is sent.
+    for (bytes, full) in [(30, 0), (29, 1)] {
         let mut translator = Translator::new(Options {
             budgets: Limits::default()
                 .with(Budget::GatewayNetworks, 1)
@@ -303,6 +303,29 @@ fn networks_are_counted_once_for_all_targets_of_a_policy() {
             "{bytes}"
         );
     }
+}
+
+/// As many targets as a policy can have, and as many networks.
+#[test]
+fn the_longest_list_fits_at_all_targets_of_a_policy() {
+    let mut translator = Translator::new(Options::cluster());
+    let numbers = 0..16;
+    let targets = numbers.clone().map(|number| {
+        json!({"group": GATEWAY_API, "kind": "HTTPRoute", "name": format!("r-{number:02}")})
+    });
+    let of_all = json!({
+        "metadata": metadata("noisy", "p-00", 0),
+        "spec": {
+            "targetRefs": targets.collect::<Vec<_>>(),
+            "networks": {"allowFrom": [{"name": "lists", "key": "networks.txt"}]},
+        },
+    });
+    let of_all = admitted("gateway-system.io", "TrafficPolicy", of_all);
+    let mut objects = vec![gateway(1), of_all, list(&many(0..65_536))];
+    objects.extend(numbers.map(|number| route("noisy", number)));
+    let delta = apply(&mut translator, objects);
+    assert!(refused(&delta).is_empty());
+    assert_eq!(policies(&delta).len(), 16);
 }
 
 /// What refuses every request does not close connections.

@@ -26,7 +26,7 @@ use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use thiserror::Error;
 use xds::delta::{Encoded, Version};
 use xds::discovery::{self, Any};
-use xds::model::{Kind, Model, ObjectName, Resource, ResourceKey};
+use xds::model::{Kind, Model, ObjectName, Resource, ResourceKey, SharedLists};
 
 use crate::limits::LAST_GOOD_BYTES;
 
@@ -104,10 +104,12 @@ impl LastGoodFile {
             return Err(Unusable::Damaged);
         }
         let mut body = Bytes::copy_from_slice(body);
-        let mut resources = Vec::new();
+        let (mut resources, mut lists) = (Vec::new(), SharedLists::default());
         while body.has_remaining() {
             let kept = discovery::Resource::decode_length_delimited(&mut body);
-            resources.push(resource(kept.map_err(|_| Unusable::Damaged)?)?);
+            let mut saved = resource(kept.map_err(|_| Unusable::Damaged)?)?;
+            lists.share(&mut saved.resource);
+            resources.push(saved);
         }
         Ok(resources)
     }
