@@ -3,14 +3,15 @@
 use std::time::Instant;
 
 use super::preference::Preference;
-use crate::limits::{LOCALITY_MEMORY, LOCALITY_SAMPLES};
+use crate::limits::{LOCALITY_MEMORY, LOCALITY_SAMPLE};
 
 /// What the tiers of a service had in the last minutes.
 #[derive(Debug, Default)]
 pub(super) struct Histories {
-    /// Why they were tiers. While none is preferred, there is nothing new to remember.
-    preference: Option<Preference>,
-    of_tiers: Box<[History]>,
+    /// Why its endpoints are in tiers now.
+    current: Preference,
+    /// For each reason, the nearest tier first. While a reason does not hold, there is nothing new to remember.
+    of: Box<[(Preference, Box<[History]>)]>,
 }
 
 impl Histories {
@@ -20,35 +21,46 @@ impl Histories {
         (preference, weights): (Preference, &[u64]),
         now: Instant,
     ) -> Self {
-        if preference == Preference::Nothing {
-            let of_tiers = before.into_iter().flat_map(|it| &it.of_tiers);
-            return Self {
-                preference: before.and_then(|it| it.preference),
-                of_tiers: of_tiers.map(|it| it.ended(now)).collect(),
-            };
-        }
-        let before = before.filter(|it| it.preference == Some(preference));
+        let known = |preference| before.and_then(|before| before.of(preference));
         let tiers = weights.iter().enumerate().map(|(tier, weight)| {
             let behind = weights.iter().skip(tier + 1).sum();
-            let before = before.and_then(|it| it.of_tiers.get(tier));
+            let before = known(preference).and_then(|it| it.get(tier));
             History::of(before, (*weight, behind), now)
         });
+        let current = (preference != Preference::Nothing).then(|| (preference, tiers.collect()));
+        let others = before.into_iter().flat_map(|before| &before.of);
+        let others = others.filter(|(other, _)| *other != preference);
+        let others = others.map(|(other, tiers)| {
+            let ended = tiers.iter().map(|it| it.ended(now));
+            (*other, ended.collect::<Box<[_]>>())
+        });
+        let others = others.filter(|(_, tiers)| are_recent(tiers, now));
         Self {
-            preference: Some(preference),
-            of_tiers: tiers.collect(),
+            current: preference,
+            of: current.into_iter().chain(others).collect(),
         }
+    }
+
+    fn of(&self, preference: Preference) -> Option<&[History]> {
+        let mut of = self.of.iter();
+        of.find_map(|(other, tiers)| (*other == preference).then_some(&**tiers))
     }
 
     /// Whether any of it still counts.
     pub(super) fn are_recent(&self, now: Instant) -> bool {
-        let mut samples = self.of_tiers.iter().flat_map(|it| &it.samples);
-        samples.any(|it| it.is_recent(now))
+        self.of.iter().any(|(_, tiers)| are_recent(tiers, now))
     }
 
     /// The weight that a tier should have.
     pub(super) fn expected(&self, tier: usize, now: Instant) -> u64 {
-        self.of_tiers.get(tier).map_or(1, |it| it.expected(now))
+        let current = self.of(self.current).and_then(|it| it.get(tier));
+        current.map_or(1, |it| it.expected(now))
     }
+}
+
+fn are_recent(tiers: &[History], now: Instant) -> bool {
+    let mut samples = tiers.iter().flat_map(|it| &it.samples);
+    samples.any(|it| it.is_recent(now))
 }
 
 /// What a tier had in the last minutes, compared with those behind it.
@@ -60,20 +72,42 @@ struct History {
     expected: Box<[(Option<Instant>, u64)]>,
 }
 
-/// What a tier had for a time.
+/// The most that a tier had for a time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Sample {
     /// Until when; `None` for what it has now.
-    until: Option<Instant>,
+    until: Option<Ended>,
     /// Its weight divided by that of those behind it.
     ratio: f64,
     /// Its weight.
     weight: u64,
 }
 
+/// When the states of a sample ended: the first and the last one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Ended {
+    first: Instant,
+    last: Instant,
+}
+
 impl Sample {
     fn is_recent(&self, now: Instant) -> bool {
-        self.until.is_none_or(|until| now < until + LOCALITY_MEMORY)
+        self.forgotten_at().is_none_or(|at| now < at)
+    }
+
+    fn forgotten_at(&self) -> Option<Instant> {
+        self.until.map(|until| until.last + LOCALITY_MEMORY)
+    }
+
+    /// Both as one, unless that would remember the older one for much too long.
+    fn joined(&self, younger: &Self) -> Option<Self> {
+        let (first, last) = (self.until?.first, younger.until?.last);
+        let is_short = last.saturating_duration_since(first) <= LOCALITY_SAMPLE;
+        is_short.then(|| Self {
+            until: Some(Ended { first, last }),
+            ratio: self.ratio.max(younger.ratio),
+            weight: self.weight.max(younger.weight),
+        })
     }
 }
 
@@ -90,17 +124,9 @@ impl History {
             end_last(&mut samples, now);
             samples.push(sample);
         }
-        if samples.len() > LOCALITY_SAMPLES {
-            // The two oldest become one, which is remembered for as long as the younger one.
-            let oldest = samples.remove(0);
-            if let Some(next) = samples.first_mut() {
-                next.ratio = next.ratio.max(oldest.ratio);
-                next.weight = next.weight.max(oldest.weight);
-            }
-        }
         let remembered = (0..samples.len()).filter_map(|from| samples.get(from..));
         let expected = remembered.filter_map(|samples| {
-            let until = samples.first()?.until.map(|until| until + LOCALITY_MEMORY);
+            let until = samples.first()?.forgotten_at();
             Some((until, expected(samples, behind)))
         });
         let expected = expected.collect();
@@ -121,9 +147,21 @@ impl History {
     }
 }
 
-fn end_last(samples: &mut [Sample], now: Instant) {
-    if let Some(last) = samples.last_mut() {
-        last.until.get_or_insert(now);
+/// Ends what goes on. What ended a moment before is joined with it, so that a service that changes all the time is
+/// remembered in little room.
+fn end_last(samples: &mut Vec<Sample>, now: Instant) {
+    let Some(last) = samples.last_mut().filter(|it| it.until.is_none()) else {
+        return;
+    };
+    last.until = Some(Ended {
+        first: now,
+        last: now,
+    });
+    if let [.., older, younger] = samples.as_mut_slice()
+        && let Some(joined) = older.joined(younger)
+    {
+        *older = joined;
+        samples.pop();
     }
 }
 
@@ -163,9 +201,9 @@ fn expected(samples: &[Sample], behind: u64) -> u64 {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::super::preference::Preference::{Nothing, Zone};
+    use super::super::preference::Preference::{NodeHints, Nothing, Zone, ZoneHints};
     use super::Histories;
-    use crate::limits::{LOCALITY_MEMORY, LOCALITY_SAMPLES};
+    use crate::limits::{LOCALITY_MEMORY, LOCALITY_SAMPLE};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -228,15 +266,51 @@ mod tests {
         assert_eq!(late_back.expected(0, late), 1);
     }
 
+    /// Slices of a Service with `PreferSameNode` have hints of both kinds: the last endpoint of the node goes, and the zone
+    /// counts again.
+    #[test]
+    fn what_it_had_by_one_kind_of_hints_is_remembered_while_the_other_one_counts() {
+        let begun = Instant::now();
+        let zone = Histories::new(None, (ZoneHints, &[4, 8]), begun);
+        let node = Histories::new(Some(&zone), (NodeHints, &[1, 11]), begun + SECOND);
+        assert_eq!(node.expected(0, begun + SECOND), 1);
+        let back = Histories::new(Some(&node), (ZoneHints, &[1, 8]), begun + 2 * SECOND);
+        assert_eq!(back.expected(0, begun + 2 * SECOND), 4);
+        let late = begun + SECOND + LOCALITY_MEMORY;
+        let late_back = Histories::new(Some(&node), (ZoneHints, &[1, 8]), late);
+        assert_eq!(late_back.expected(0, late), 1);
+    }
+
     #[test]
     fn a_service_that_changes_all_the_time_is_remembered_in_little_room() {
         let mut histories = Histories::default();
         let mut now = Instant::now();
-        for round in 0..1_000 {
+        for round in 0..100_000 {
             now += SECOND / 100;
             histories = Histories::new(Some(&histories), (Zone, &[1 + round % 7, 7]), now);
         }
-        assert!(histories.of_tiers[0].samples.len() <= LOCALITY_SAMPLES);
+        let most = LOCALITY_MEMORY.as_secs() / LOCALITY_SAMPLE.as_secs() + 3;
+        let (_, tiers) = &histories.of[0];
+        assert!(tiers[0].samples.len() as u64 <= most);
         assert_eq!(histories.expected(0, now), 7);
+    }
+
+    /// However often it changes, ten minutes end.
+    #[test]
+    fn a_peak_is_forgotten_by_a_service_that_changes_all_the_time() {
+        let begun = Instant::now();
+        let mut histories = Histories::new(None, (Zone, &[20, 8]), begun);
+        let mut now = begun;
+        for round in 0..180 {
+            now += 10 * SECOND;
+            histories = Histories::new(Some(&histories), (Zone, &[4 + round % 2, 8]), now);
+            let expected = histories.expected(0, now);
+            let age = now - begun;
+            if age <= LOCALITY_MEMORY {
+                assert_eq!(expected, 20, "after {age:?}");
+            } else if age > LOCALITY_MEMORY + LOCALITY_SAMPLE + 10 * SECOND {
+                assert_eq!(expected, 5, "after {age:?}");
+            }
+        }
     }
 }

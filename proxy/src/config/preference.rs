@@ -1,9 +1,10 @@
 //! Why some endpoints of a service come before others.
 
 /// Why some endpoints come before others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Preference {
     /// None does.
+    #[default]
     Nothing,
     /// Their hints name the node of the proxy.
     NodeHints,

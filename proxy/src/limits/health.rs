@@ -18,8 +18,8 @@ pub const LATENCY_FLOOR: Duration = Duration::from_millis(1);
 pub const LOCALITY_OVERLOAD: f64 = 1.4;
 /// Time for which it is remembered what a zone had: 10 min, longer than a drain takes.
 pub const LOCALITY_MEMORY: Duration = Duration::from_mins(10);
-/// Changes of a zone that are remembered one by one: 32; older ones become one.
-pub const LOCALITY_SAMPLES: usize = 32;
+/// Changes of a zone within this time are remembered as one: 20 s, so that at most about 30 are, whatever changes.
+pub const LOCALITY_SAMPLE: Duration = Duration::from_secs(20);
 /// Interval at which a shard counts again which endpoints of each zone are in service: 100 ms.
 pub const LOCALITY_REVIEW: Duration = Duration::from_millis(100);
 
