@@ -14,6 +14,7 @@ use rand::Rng;
 use xds::model::{LocalityMode, Spill, TopologyHints};
 
 use super::draw::Draw;
+use super::endpoints::EndpointRef;
 use super::health_check::CheckedEndpoints;
 use super::locality_history::Histories;
 use super::preference::Preference;
@@ -50,7 +51,7 @@ pub struct Locality {
     /// What each tier had in the last minutes; while none is preferred, what it had before.
     histories: Histories,
     checked: Option<Arc<CheckedEndpoints>>,
-    /// Serving and draining endpoints in other zones than this proxy, sorted.
+    /// Endpoints in other zones than this proxy, sorted: those that serve, and those that only have sessions left.
     remote: Box<[Interned]>,
     /// Requests to these, and connections and datagrams of routes without requests, across configurations.
     crossed: Arc<AtomicU64>,
@@ -105,12 +106,6 @@ impl Locality {
         let weights: Vec<u64> = tiers.iter().map(Tier::weight).collect();
         let histories = before.map(|before| &before.histories);
         let histories = Histories::new(histories, (preference, &weights), now);
-        let remote = serving.iter().filter(|(_, _, location)| {
-            let zones = (place.zone.as_deref(), location.zone);
-            matches!(zones, (Some(own), Some(other)) if own != other)
-        });
-        let mut remote: Box<[Interned]> = remote.map(|(id, ..)| *id).collect();
-        remote.sort_unstable();
         Self {
             preference,
             // Strictness is about preferred endpoints: without any preference there are none to insist on.
@@ -121,7 +116,7 @@ impl Locality {
             tiers,
             histories,
             checked: None,
-            remote,
+            remote: Box::default(),
             crossed: before.map(|it| Arc::clone(&it.crossed)).unwrap_or_default(),
         }
     }
@@ -154,6 +149,22 @@ impl Locality {
         };
         let is_remembered = before.is_some_and(|before| before.histories.are_recent(now));
         is_wanted || is_remembered || locations.into_iter().any(is_known)
+    }
+
+    /// The same, which counts requests to those `all` endpoints that are in other zones than this proxy.
+    #[must_use]
+    pub fn counting<'m>(
+        self,
+        place: &Place,
+        all: impl IntoIterator<Item = (Interned, Location<'m>)>,
+    ) -> Self {
+        let all = all.into_iter().filter(|(_, location)| {
+            let zones = (place.zone.as_deref(), location.zone);
+            matches!(zones, (Some(own), Some(other)) if own != other)
+        });
+        let mut remote: Box<[Interned]> = all.map(|(id, _)| id).collect();
+        remote.sort_unstable();
+        Self { remote, ..self }
     }
 
     /// The same endpoints with health checks.
@@ -218,16 +229,34 @@ impl Locality {
         self.crossed.load(Ordering::Relaxed)
     }
 
+    /// The weight of each tier that is in service. `part` is that of an endpoint's weight that counts: one that has just
+    /// become ready takes less than its share, so it stands for less.
+    pub(crate) fn in_service(
+        &self,
+        serving: &[EndpointRef],
+        part: impl Fn(Interned) -> f64,
+    ) -> [f64; Self::MOST_TIERS] {
+        let mut in_service = [0.0; Self::MOST_TIERS];
+        for (tier, weight) in self.tiers.iter().zip(&mut in_service) {
+            let positions = tier.positions().filter(|it| !self.is_out(*it));
+            let of_tier = positions.filter_map(|position| serving.get(position));
+            *weight = of_tier
+                .map(|it| f64::from(it.weight.get()) * part(it.id))
+                .sum();
+        }
+        in_service
+    }
+
     /// The part of the requests that each tier takes, of those that the ones before it leave. `in_service` is the weight of
     /// the endpoints of each that are in service.
-    pub(crate) fn shares(&self, in_service: [u64; Self::MOST_TIERS], now: Instant) -> Shares {
+    pub(crate) fn shares(&self, in_service: [f64; Self::MOST_TIERS], now: Instant) -> Shares {
         let mut shares = [0.0; Self::MOST_TIERS];
         for (tier, (own, share)) in in_service.into_iter().zip(&mut shares).enumerate() {
-            let behind: u64 = in_service.iter().skip(tier + 1).sum();
-            *share = if behind == 0 {
-                1.0
-            } else {
+            let behind: f64 = in_service.iter().skip(tier + 1).sum();
+            *share = if behind > 0.0 {
                 share_of(own, self.expected(tier, now))
+            } else {
+                1.0
             };
         }
         Shares(shares)
@@ -236,7 +265,7 @@ impl Locality {
     /// The part of all requests that each tier takes, with so much of each in service.
     pub(crate) fn parts(
         &self,
-        in_service: [u64; Self::MOST_TIERS],
+        in_service: [f64; Self::MOST_TIERS],
         now: Instant,
     ) -> [f64; Self::MOST_TIERS] {
         if self.is_strict() {
@@ -312,8 +341,8 @@ impl Shares {
     clippy::cast_precision_loss,
     reason = "a share of requests need not be exact"
 )]
-fn share_of(in_service: u64, expected: u64) -> f64 {
-    (LOCALITY_OVERLOAD * in_service as f64 / expected.max(1) as f64).min(1.0)
+fn share_of(in_service: f64, expected: u64) -> f64 {
+    (LOCALITY_OVERLOAD * in_service / expected.max(1) as f64).min(1.0)
 }
 
 /// How far each endpoint is, from 0, and why.

@@ -77,12 +77,9 @@ impl Preferences {
 }
 
 fn texts(cluster: &Cluster, locality: &Locality, now: Instant) -> Vec<String> {
-    let mut in_service = [0; Locality::MOST_TIERS];
-    for (tier, weight) in locality.tiers().iter().zip(&mut in_service) {
-        let serving = tier.positions().filter(|it| !locality.is_out(*it));
-        let serving = serving.filter_map(|position| cluster.set.serving().get(position));
-        *weight = serving.map(|it| u64::from(it.weight.get())).sum();
-    }
+    let warming = cluster.set.warming();
+    let part = |id| warming.map_or(1.0, |warming| warming.part(id, None, now));
+    let in_service = locality.in_service(cluster.set.serving(), part);
     let name = locality.preference().name();
     let parts = locality.parts(in_service, now);
     let parts = parts.into_iter().take(locality.tiers().len());

@@ -60,7 +60,7 @@ impl EndpointStates {
     }
 
     /// Selects the endpoint of a key, or the next one that is not in `tried`, out of service or full; and whether it is that of
-    /// the key. `None` means that the service has no endpoint in service.
+    /// the key. `None` means that the service has no endpoint in service, or none near enough.
     pub(crate) fn choose_by_hash(
         &self,
         (set, hashed): (&EndpointSet, &Hashed),
@@ -68,9 +68,12 @@ impl EndpointStates {
         tried: &[Interned],
         now: Instant,
     ) -> Option<(Interned, HashResult)> {
+        let strict = set.locality().filter(|it| it.is_strict());
+        let is_far = |position| strict.is_some_and(|it| it.distance(position) != Some(0));
+        let is_barred = |position| set.is_probed_out(position) || is_far(position);
         if let [only] = set.serving() {
-            // A single endpoint is used whatever its state, unless its probes fail.
-            return (!set.is_probed_out(0)).then_some((only.id, HashResult::Own));
+            // A single endpoint is used whatever its state, unless its probes fail or it is too far.
+            return (!is_barred(0)).then_some((only.id, HashResult::Own));
         }
         let in_service = set.serving().len().saturating_sub(set.probed_out());
         let in_service = NonZeroUsize::new(in_service)?;
@@ -81,7 +84,7 @@ impl EndpointStates {
         let first = |may: &dyn Fn(Interned) -> bool| {
             is_first.set(true);
             hashed.table.first(key, set.serving(), |position, id| {
-                let may = !set.is_probed_out(position) && may(id);
+                let may = !is_barred(position) && may(id);
                 is_first.set(may && is_first.get());
                 may
             })
@@ -254,13 +257,17 @@ impl<O: Fn(usize) -> bool> Choice<'_, O> {
 
     /// Whether an endpoint that was drawn takes the request: one that has just become ready takes a part of them.
     fn takes(&self, id: Interned, rng: &mut impl Rng) -> bool {
-        let Some(warming) = self.set.warming() else {
-            return true;
-        };
-        let recovered = |state: &EndpointState| state.recovered(self.now);
-        let recovered = self.states.with_endpoint(id, recovered);
-        let part = warming.part(id, recovered, self.now);
+        let part = self.part(id);
         part >= 1.0 || rng.random_bool(part)
+    }
+
+    /// The part of its share that an endpoint takes.
+    pub(super) fn part(&self, id: Interned) -> f64 {
+        self.set.warming().map_or(1.0, |warming| {
+            let recovered = |state: &EndpointState| state.recovered(self.now);
+            let recovered = self.states.with_endpoint(id, recovered);
+            warming.part(id, recovered, self.now)
+        })
     }
 
     /// Draws one that is not out of service and that `may` allows, by weight.

@@ -119,13 +119,13 @@ impl EndpointStates {
         let known = &known.shares;
         known.get(locality, now).unwrap_or_else(|| {
             let choice = self.choice(set, now, |position| locality.is_out(position));
-            let mut in_service = [0; Locality::MOST_TIERS];
-            for (tier, weight) in locality.tiers().iter().zip(&mut in_service) {
-                let serving = tier.positions().filter(|it| !locality.is_out(*it));
-                let serving = serving.filter_map(|position| set.serving().get(position));
-                let serving = serving.filter(|endpoint| choice.in_service(endpoint.id));
-                *weight = serving.map(|it| u64::from(it.weight.get())).sum();
-            }
+            let in_service = locality.in_service(set.serving(), |id| {
+                if choice.in_service(id) {
+                    choice.part(id)
+                } else {
+                    0.0
+                }
+            });
             let shares = locality.shares(in_service, now);
             known.set(locality, shares, now);
             shares

@@ -59,6 +59,7 @@ impl LocalityCompiler<'_> {
             .map(|it| (it.id, it.weight, self.locations.of(it.id)))
             .collect();
         let locality = Locality::new(place, (mode, self.spill), &serving, before, now);
-        set.local(locality)
+        let all = self.locations.known.iter();
+        set.local(locality.counting(place, all.map(|(id, location)| (*id, *location))))
     }
 }

@@ -38,7 +38,8 @@ fn locality(
     let serving = serving.map(|(index, location)| (id(index), NonZeroU32::MIN, *location));
     let serving: Vec<_> = serving.collect();
     let settings = (mode, Spill::Proportional);
-    Locality::new(place, settings, &serving, before, Instant::now())
+    let locality = Locality::new(place, settings, &serving, before, Instant::now());
+    locality.counting(place, serving.iter().map(|it| (it.0, it.2)))
 }
 
 /// The distances of the endpoints, and why.
@@ -119,7 +120,7 @@ fn what_would_overload_a_tier_goes_to_those_behind_it() {
     let zones: Vec<Location<'_>> = zones.collect();
     let locality = locality(&place("", "a"), LocalityMode::PreferZone, &zones, None);
     let now = Instant::now();
-    let part = |near, far| locality.parts([near, far, 0], now)[0];
+    let part = |near: u32, far: u32| locality.parts([near.into(), far.into(), 0.0], now)[0];
     let is = |found: f64, expected: f64| (found - expected).abs() < 1e-9;
     for (near, far, expected) in [
         (4, 8, 1.0),
@@ -155,7 +156,7 @@ fn the_rest_of_a_node_goes_to_its_zone_first() {
         // There are no others.
         ([1, 0, 0], [1.0, 0.0, 0.0]),
     ] {
-        let found = locality.parts(in_service, now);
+        let found = locality.parts(in_service.map(f64::from), now);
         let all = found.iter().zip(expected);
         assert!(
             { all }.all(|(found, expected)| (found - expected).abs() < 0.001),
@@ -214,4 +215,19 @@ fn requests_to_other_zones_are_counted_across_configurations() {
     let second = locality(&here, LocalityMode::PreferZone, &all, Some(&first));
     second.count(id(1));
     assert_eq!(second.crossed(), 2);
+}
+
+/// One that drains keeps its sessions, which leave the zone as others do.
+#[test]
+fn requests_of_sessions_to_another_zone_are_counted() {
+    let here = place("", "a");
+    let id = |index| Interned {
+        index,
+        generation: 0,
+    };
+    let ready = locality(&here, LocalityMode::Off, &[at("", "a")], None);
+    let counting = ready.counting(&here, [(id(0), at("", "a")), (id(7), at("", "b"))]);
+    counting.count(id(0));
+    counting.count(id(7));
+    assert_eq!(counting.crossed(), 1);
 }

@@ -1,13 +1,16 @@
+use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
-use xds::model::{LocalityMode, Spill};
+use xds::model::{HashBalance, LocalityMode, SlowStart, Spill};
 
 use super::super::balance::tests::{endpoint, set_of};
 use super::super::health::Outcome;
 use super::*;
-use crate::config::{CheckedEndpoints, Location, Place, Standing};
+use crate::config::{CheckedEndpoints, EndpointIdentity, HashTable, Location, Place, Standing};
+use crate::policy::hash_key::HashKeys;
 
 /// A shard in zone `a`, and a service with endpoints in these zones.
 struct Fixture {
@@ -54,9 +57,7 @@ fn set(
 ) -> EndpointSet {
     let set = set_of(&vec![1; zones.len()]);
     let set = match standings {
-        Some(standings) => set.checked(std::sync::Arc::new(CheckedEndpoints::of_standings(
-            standings, 0,
-        ))),
+        Some(standings) => set.checked(Arc::new(CheckedEndpoints::of_standings(standings, 0))),
         None => set,
     };
     let locations = zones.char_indices().map(|(at, zone)| Location {
@@ -177,4 +178,82 @@ fn a_retry_goes_elsewhere_even_if_that_is_another_zone() {
         .states
         .choose(&strict.set, &[endpoint(0)], strict.now, &mut strict.rng);
     assert_eq!(again, Some(endpoint(0)));
+}
+
+/// The set of these zones in place of that of a fixture, with slow start over 100 s.
+fn with_slow_start(fixture: &Fixture, zones: &str) -> EndpointSet {
+    let slow = SlowStart::new(Duration::from_secs(100), 10, 100).expect("in range");
+    let before = Some(&fixture.set);
+    let set = set(zones, Spill::Proportional, None, before, fixture.now);
+    set.with_slow_start(slow, before, fixture.now)
+}
+
+/// One that has just become ready stands for the part that it takes: it does not get all requests of its zone while it is
+/// cold.
+#[test]
+fn the_only_endpoint_of_a_zone_starts_slowly() {
+    let mut fixture = Fixture::new("bbbb", Spill::Proportional, None);
+    fixture.set = with_slow_start(&fixture, "bbbba");
+    let counts = fixture.sends(2_000, good);
+    assert!((200..=400).contains(&counts[4]), "1.4 × 10 %: {counts:?}");
+    fixture.now += Duration::from_secs(48);
+    let counts = fixture.sends(2_000, good);
+    assert!(
+        (1_300..=1_550).contains(&counts[4]),
+        "1.4 × 51 %: {counts:?}"
+    );
+    fixture.now += Duration::from_secs(100);
+    assert_eq!(fixture.sends(2_000, good)[4], 2_000);
+}
+
+#[test]
+fn a_new_endpoint_does_not_draw_requests_of_its_zone_to_the_old_one() {
+    let mut fixture = Fixture::new("abbbbaaa", Spill::Proportional, None);
+    let usual = f64::from(fixture.sends(8_000, good)[0]);
+    // Two zones keep their endpoints; of the four of this one, one is left, and one is new.
+    fixture.set = with_slow_start(&fixture, "abbbb");
+    fixture.set = with_slow_start(&fixture, "abbbba");
+    let counts = fixture.sends(8_000, good);
+    let load = f64::from(counts[0]) / usual;
+    assert!((1.2..=1.5).contains(&load), "{counts:?} of {usual}");
+}
+
+/// The hash of a Service with session affinity.
+fn hashed_near(set: &EndpointSet) -> Hashed {
+    let members = set.serving().iter().map(|it| {
+        let identity = EndpointIdentity::new("shop", &it.id.index.to_string());
+        (identity, it.weight)
+    });
+    let slots = NonZeroU32::new(251).expect("not 0");
+    Hashed {
+        keys: HashKeys::compile(&HashBalance::by_client_address()),
+        table: Arc::new(HashTable::build(slots, &members.collect::<Vec<_>>())),
+        loads: None,
+        stays_near: true,
+    }
+}
+
+/// A client that stays at an endpoint (`ClientIP`) gets none of another zone either.
+#[test]
+fn a_strict_zone_keeps_clients_that_stay_at_an_endpoint() {
+    use Standing::{Healthy, Unhealthy};
+    let chosen = |zones: &str, standings: Option<&[Standing]>, fails: bool| {
+        let mut fixture = Fixture::new(zones, Spill::Never, standings);
+        let hashed = hashed_near(&fixture.set);
+        if fails {
+            fixture.sends(20, |_| Outcome::Failure);
+        }
+        let chosen = (0..50).map(|client: u8| {
+            let (set, key) = ((&fixture.set, &hashed), RequestKey::of_text(&[client]));
+            let chosen = fixture.states.choose_by_hash(set, key, &[], fixture.now);
+            chosen.map(|(id, _)| id.index)
+        });
+        chosen.collect::<Vec<_>>()
+    };
+    assert_eq!(chosen("b", None, false), [None; 50], "the only one is far");
+    assert_eq!(chosen("bb", None, false), [None; 50], "all are far");
+    assert_eq!(chosen("abb", None, false), [Some(0); 50]);
+    assert_eq!(chosen("abb", None, true), [Some(0); 50], "it is ejected");
+    let standings = [Unhealthy, Healthy, Healthy];
+    assert_eq!(chosen("abb", Some(&standings), false), [None; 50]);
 }
