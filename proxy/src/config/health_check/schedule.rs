@@ -106,7 +106,7 @@ impl Schedule {
                 None => self.add(planned, now, rng),
             };
             let probe = self.probes.get(&id);
-            puts_out |= probe.is_some_and(Probe::share_standing);
+            puts_out |= probe.is_some_and(|probe| probe.share_standing(&clusters));
             self.ids.insert(key, id);
         }
         let kept: BTreeSet<ProbeId> = self.ids.values().copied().collect();
@@ -255,7 +255,7 @@ impl Schedule {
             watcher.state.set_failure(failure);
         }
         let new = new?;
-        probe.set_standing(new);
+        probe.set_standing(&self.clusters, new);
         let is_healthy = new == Standing::Healthy;
         // One that was in service all the time does not change anything.
         (standing != Standing::Untried || !is_healthy).then(|| {
@@ -286,19 +286,25 @@ impl Probe {
 
     /// Gives all watchers the same standing: they may have had probes of their own before, or one may be new.
     /// Returns whether that puts one out of service.
-    fn share_standing(&self) -> bool {
+    fn share_standing(&self, clusters: &[Arc<Cluster>]) -> bool {
         let standing = self.standing();
         let before = |watcher: &Watcher| watcher.state.standing();
         let is_out = |it: Standing| matches!(it, Standing::Waiting | Standing::Unhealthy);
         let mut watchers = self.watchers.iter().map(before);
         let puts_out = is_out(standing) && watchers.any(|it| !is_out(it));
-        self.set_standing(standing);
+        self.set_standing(clusters, standing);
         puts_out
     }
 
-    fn set_standing(&self, standing: Standing) {
+    fn set_standing(&self, clusters: &[Arc<Cluster>], standing: Standing) {
         for watcher in &self.watchers {
-            watcher.state.set_standing(standing);
+            let cluster = clusters.get(watcher.cluster);
+            let checks = cluster.and_then(|cluster| cluster.health_check.as_ref());
+            if checks.is_some_and(|checks| checks.endpoints.panics()) {
+                watcher.state.set_standing_while_ignored(standing);
+            } else {
+                watcher.state.set_standing(standing);
+            }
         }
     }
 

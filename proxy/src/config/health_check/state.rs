@@ -85,6 +85,11 @@ impl ProbeState {
         if is_back {
             self.recovered.store(Some(Arc::new(Instant::now())));
         }
+        self.set_standing_while_ignored(standing);
+    }
+
+    /// The same while probes are ignored: one that gets requests all the time has not been away.
+    pub(in crate::config) fn set_standing_while_ignored(&self, standing: Standing) {
         self.standing.store(standing as u8, Ordering::Relaxed);
     }
 

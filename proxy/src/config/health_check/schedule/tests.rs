@@ -263,6 +263,29 @@ fn ports_that_begin_to_share_a_probe_share_its_verdict() {
     assert_eq!(standing(&more), Standing::Healthy);
 }
 
+/// What gets requests all the time needs no slow start.
+#[test]
+fn an_endpoint_whose_probes_were_ignored_has_not_been_away() {
+    let panic_at = |panic_percent| HealthCheck {
+        panic_percent,
+        ..check()
+    };
+    for (panic_percent, was_away) in [(30, false), (0, true)] {
+        let cluster = cluster((0, "Service/a/shop"), 2, &panic_at(panic_percent), None);
+        let mut fixture = Fixture::new(&[&cluster]);
+        fixture.runs(MINUTE, Some("no"));
+        let checks = cluster.health_check.as_ref().expect("a check");
+        checks.endpoints.review();
+        assert_eq!(checks.endpoints.panics(), !was_away);
+        fixture.runs(MINUTE, None);
+        for endpoint in &cluster.endpoints {
+            let state = &endpoint.probe.as_ref().expect("it is checked").state;
+            assert_eq!(state.standing(), Standing::Healthy);
+            assert_eq!(state.recovered().is_some(), was_away, "{panic_percent} %");
+        }
+    }
+}
+
 #[test]
 fn a_probe_without_a_result_is_repeated_and_changes_nothing() {
     let cluster = cluster((0, "Service/a/shop"), 1, &check(), None);
