@@ -14,6 +14,7 @@ pub use xds_grpc::server::{Published, SeenSymptom};
 
 use crate::accounts::Accounts;
 use crate::change_tracker::ChangeTracker;
+use crate::deploy::WorkloadProblem;
 use crate::deploy::ports::Port;
 use crate::gateway_class::Claims;
 use crate::isolation::Isolated;
@@ -87,6 +88,9 @@ pub struct Outputs {
     pub listener_binds: ListenerBinds,
     /// The deployment state of each Gateway: from the deployer to the status writer.
     pub deployments: ChangeTracker<ObjectName, Deployment>,
+    /// What of the parameters of each Gateway is not in effect, where that is known: from the deployer to the
+    /// status writer.
+    pub workload_problems: ChangeTracker<ObjectName, Arc<[WorkloadProblem]>>,
     /// Why not all pods of each Gateway's proxies run, `None` if all do or may be starting; absent before they were
     /// looked at: from the deployer to the status writer.
     pub pods: ChangeTracker<ObjectName, Option<Obstacle>>,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
 use kube::{Api, Client};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 use tracing::info;
 
@@ -155,9 +155,12 @@ impl Applier {
         if report.is_pausing() {
             return report;
         }
-        let is_workload = |(object, _): &(&Rendered, _)| object.child.kind.is_workload();
-        let (workloads, others): (Vec<_>, Vec<_>) = present.into_iter().partition(is_workload);
-        // Pods need their identity.
+        let is_late = |(object, _): &(&Rendered, _)| {
+            let kind = object.child.kind;
+            kind.is_workload() || kind == ChildKind::HorizontalPodAutoscaler
+        };
+        let (workloads, others): (Vec<_>, Vec<_>) = present.into_iter().partition(is_late);
+        // Pods need their identity, and an autoscaler something to scale.
         for group in [others, workloads] {
             let requests = group.into_iter().map(|(object, seen)| async move {
                 if object.child.kind.is_workload() && !self.has_identity(gateway, objects) {
@@ -263,6 +266,9 @@ impl Applier {
             Action::Refuse(why) => return Err(Failure::Other(Problem::refused(why))),
         };
         let api = self.api(child);
+        if let Some(seen) = seen.filter(|it| it.has_own_replicas && object.has_autoscaler) {
+            self.release_replicas(child, &seen).await?;
+        }
         let parameters = applying(is_forced);
         let patch = Patch::Apply(wanted);
         let response = api.patch(&child.name.name, &parameters, &patch);
@@ -288,6 +294,37 @@ impl Applier {
         let mut applied = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
         applied.insert(child.clone(), Applied { hash, mark });
         Ok(true)
+    }
+
+    /// Keeps the number of pods of a Deployment when it is no longer ours. A field that its only manager leaves
+    /// out is reset, to a single pod here until the autoscaler looks; so another manager holds it, from which the
+    /// autoscaler takes it.
+    async fn release_replicas(&self, child: &Child, seen: &ObservedChild) -> Result<(), Failure> {
+        let api = self.api(child);
+        let found = within_deadline(api.get_opt(&child.name.name)).await?;
+        let replicas = found.as_ref().map(|it| &it.data["spec"]["replicas"]);
+        let Some(replicas) = replicas.filter(|it| it.is_number()) else {
+            return Ok(());
+        };
+        let kind = child.kind.resource();
+        let held = json!({
+            "apiVersion": kind.api_version, "kind": kind.kind,
+            // One that was deleted meanwhile must not be created.
+            "metadata": {"name": *child.name.name, "uid": seen.uid},
+            "spec": {"replicas": replicas},
+        });
+        let parameters = PatchParams {
+            field_manager: Some(HOLDER.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Apply(&held);
+        let response = api.patch(&child.name.name, &parameters, &patch);
+        match within_deadline(response).await {
+            Ok(_) => Ok(()),
+            // It was scaled meanwhile, and so is another's already.
+            Err(Failure::Api(kube::Error::Api(status))) if status.is_conflict() => Ok(()),
+            Err(failure) => Err(failure),
+        }
     }
 
     async fn observe(&self, child: &Child) -> Result<Option<ObservedChild>, Failure> {
@@ -341,7 +378,8 @@ impl Applier {
             return Ok(Some(format!("{new} exists and is ready")));
         };
         let generation = found.metadata.generation.unwrap_or(0);
-        let pods = PodCounts::of(new.kind, &found.data, generation);
+        let least = objects.iter().filter_map(least_replicas).max();
+        let pods = PodCounts::of(new.kind, &found.data, generation).at_least(least.unwrap_or(0));
         let old = within_deadline(self.api(child).get_opt(&child.name.name)).await?;
         let Some(old) = old else {
             return Ok(None);
@@ -421,6 +459,13 @@ fn applying(is_forced: bool) -> PatchParams {
     }
 }
 
+/// The fewest pods that an autoscaler will have. Until it looks for the first time, its Deployment has one.
+fn least_replicas(object: &Rendered) -> Option<u64> {
+    let autoscaler = object.object.as_ref().ok();
+    let autoscaler = autoscaler.filter(|_| object.child.kind == ChildKind::HorizontalPodAutoscaler);
+    autoscaler?["spec"]["minReplicas"].as_u64()
+}
+
 /// A hash of all objects of a Gateway.
 pub(super) fn hash_all(objects: &[Rendered]) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -445,5 +490,7 @@ async fn within_deadline<T>(
     }
 }
 
+/// The manager of a number of pods that nobody decides yet.
+const HOLDER: &str = "gateway-system-controller-replicas";
 /// Timeout of one request: 10 s.
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -1,23 +1,20 @@
 //! One deployment of a Gateway: gathers what it depends on, renders its objects and applies them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use kube::api::ListParams;
-use kube::{Api, Client};
-use tokio::time::timeout;
+use kube::Client;
 use tracing::warn;
 use translate::ObjectRef;
 use xds::model::ObjectName;
 
 use super::applier::{Applier, Owner, Problem, Report, hash_all};
-use super::child::{Child, ChildKind, Scaler};
+use super::child::Child;
 use super::labels;
 use super::parameters::Parameters;
-use super::render::{RenderInput, Rendered, render};
+use super::render::{Defaults, RenderInput, Rendering, render};
 use super::settings::Settings;
 use super::watch::Children;
+use super::workload_problem::WorkloadProblem;
 use crate::outputs::{ExistingGateway, Outputs};
 use crate::queue::{Outcome, Panic};
 use crate::status::Deployment;
@@ -29,6 +26,8 @@ pub(super) struct Attempt {
     pub(super) deployment: Option<Deployment>,
     /// What failed, and may succeed by itself: only what lasts is reported.
     pub(super) problem: Option<String>,
+    /// What of the parameters is not in effect, if it is known now.
+    pub(super) refused: Option<Vec<WorkloadProblem>>,
 }
 
 impl Attempt {
@@ -37,6 +36,7 @@ impl Attempt {
             outcome: Outcome::Unchanged,
             deployment,
             problem: None,
+            refused: None,
         }
     }
 
@@ -56,6 +56,7 @@ impl Attempt {
             outcome,
             deployment,
             problem,
+            refused: None,
         }
     }
 
@@ -135,16 +136,25 @@ impl Sources {
             name: &name.name,
             uid: &uid,
         };
-        let mut objects = render(&input, &defaults);
-        let mut report = applier.apply_all(&owner, &objects).await;
+        let mut rendering = self.render(&input, &defaults).await;
+        let mut report = applier.apply_all(&owner, &rendering.objects).await;
         let is_refused = report.problem.as_ref().is_some_and(|it| it.is_final);
         if is_refused && input.release_cluster_ip() {
             // It may be in use, outside the range, or not assignable: the other addresses of the
             // Gateway do not depend on it, and its status reports this one.
-            objects = render(&input, &defaults);
-            report = applier.apply_all(&owner, &objects).await;
+            rendering = self.render(&input, &defaults).await;
+            report = applier.apply_all(&owner, &rendering.objects).await;
         }
-        attempt_of(gateway, report, &objects)
+        attempt_of(gateway, report, rendering)
+    }
+
+    /// The objects of a Gateway, beside those of users.
+    async fn render(&self, input: &RenderInput, defaults: &Defaults) -> Rendering {
+        let mut rendering = render(input, defaults);
+        let gateway = (&input.name, &*input.uid);
+        self.respect_budgets(gateway, &input.parameters, &mut rendering)
+            .await;
+        rendering
     }
 
     /// The result for a Gateway whose class this installation has not claimed yet: nothing, since another
@@ -200,6 +210,7 @@ impl Sources {
         let (Some(infrastructure), Some(ExistingGateway { uid, .. })) = (infrastructure, present)
         else {
             self.outputs.deployments.set(name, None);
+            self.outputs.workload_problems.set(name, None);
             return Ok(None);
         };
         let is_lost = |it: &ObjectName| self.outputs.parameters.get(it).is_none();
@@ -218,35 +229,11 @@ impl Sources {
             uid: uid.to_string(),
             ports: self.outputs.ports.get(name).unwrap_or_default(),
             enforces_restricted: self.enforces_restricted(&name.namespace)?,
-            is_autoscaled: parameters.replicas.is_some() && self.is_autoscaled(name).await,
+            scaled_by: self.scaled_by((name, &uid), &parameters).await,
             is_metrics_name_taken: self.outputs.gateways.get(&namesake).is_some(),
             parameters,
             infrastructure: Arc::unwrap_or_clone(infrastructure),
         }))
-    }
-
-    /// Whether an autoscaler decides the number of replicas of a Gateway's Deployment.
-    async fn is_autoscaled(&self, gateway: &ObjectName) -> bool {
-        let name = labels::child_name(&gateway.name);
-        let workload = Child {
-            kind: ChildKind::Deployment,
-            name: ObjectName::new(&gateway.namespace, &name),
-        };
-        match self.children.get(&workload).and_then(|it| it.scaler) {
-            None => return false,
-            Some(Scaler::Other) => return true,
-            Some(Scaler::Horizontal) => {}
-        }
-        let autoscalers: Api<HorizontalPodAutoscaler> =
-            Api::namespaced(self.client.clone(), &gateway.namespace);
-        let parameters = ListParams::default();
-        let found = timeout(READ_DEADLINE, autoscalers.list(&parameters)).await;
-        let Ok(Ok(found)) = found else {
-            // Unknown is not absent: two would decide the number in turn.
-            return true;
-        };
-        let mut targets = found.items.into_iter().map(|it| it.spec.scale_target_ref);
-        targets.any(|it| it.kind == "Deployment" && it.name == name)
     }
 
     fn class_parameters(&self, class: &str) -> Result<Parameters, String> {
@@ -284,14 +271,18 @@ impl Sources {
 }
 
 /// The result for the queue and for the status of the Gateway.
-fn attempt_of(gateway: &ObjectRef, report: Report, objects: &[Rendered]) -> Attempt {
+fn attempt_of(gateway: &ObjectRef, report: Report, rendering: Rendering) -> Attempt {
+    let refused = Some(rendering.problems);
     if let Some(problem) = report.problem {
         warn!(%gateway, problem.text, "cannot deploy; retrying");
-        return Attempt::failed(problem);
+        return Attempt {
+            refused,
+            ..Attempt::failed(problem)
+        };
     }
     let outcome = match (&report.unfinished, report.has_written) {
         (Some(_), _) => Outcome::Unfinished,
-        (None, true) => Outcome::Written(hash_all(objects)),
+        (None, true) => Outcome::Written(hash_all(&rendering.objects)),
         (None, false) => Outcome::Unchanged,
     };
     let deployment = report
@@ -299,6 +290,7 @@ fn attempt_of(gateway: &ObjectRef, report: Report, objects: &[Rendered]) -> Atte
         .map_or(Deployment::Done, Deployment::Unfinished);
     Attempt {
         outcome,
+        refused,
         ..Attempt::unchanged(Some(deployment))
     }
 }
@@ -311,6 +303,3 @@ fn panic_if_wanted(gateway: &ObjectRef) {
         std::panic::resume_unwind(Box::new("a defect"));
     }
 }
-
-/// Timeout of a read: 10 s.
-const READ_DEADLINE: Duration = Duration::from_secs(10);

@@ -1,8 +1,9 @@
 //! The objects of a Gateway's workload, and the action needed for each: pure.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kube::core::{ApiResource, GroupVersionKind};
 use xds::model::ObjectName;
 
@@ -36,16 +37,22 @@ pub enum ChildKind {
     DaemonSet,
     /// In the core group.
     Service,
+    /// Of a Deployment, in group `autoscaling`.
+    HorizontalPodAutoscaler,
+    /// Of a Deployment, in group `policy`.
+    PodDisruptionBudget,
 }
 
 impl ChildKind {
-    /// All kinds, in the order in which they are applied.
-    pub const ALL: [Self; 5] = [
+    /// All kinds.
+    pub const ALL: [Self; 7] = [
         Self::ServiceAccount,
         Self::ConfigMap,
         Self::Deployment,
         Self::DaemonSet,
         Self::Service,
+        Self::HorizontalPodAutoscaler,
+        Self::PodDisruptionBudget,
     ];
 
     /// Whether it runs pods.
@@ -54,11 +61,26 @@ impl ChildKind {
         matches!(self, Self::Deployment | Self::DaemonSet)
     }
 
+    /// Whether Gateways can be deployed without reading it: its objects say how many pods there are, not what
+    /// they are.
+    #[must_use]
+    pub fn is_optional(self) -> bool {
+        matches!(
+            self,
+            Self::HorizontalPodAutoscaler | Self::PodDisruptionBudget
+        )
+    }
+
     /// The API resource of the kind.
     #[must_use]
     pub fn resource(self) -> ApiResource {
-        let group = if self.is_workload() { "apps" } else { "" };
-        ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", &format!("{self:?}")))
+        let (group, version) = match self {
+            Self::Deployment | Self::DaemonSet => ("apps", "v1"),
+            Self::HorizontalPodAutoscaler => ("autoscaling", "v2"),
+            Self::PodDisruptionBudget => ("policy", "v1"),
+            Self::ServiceAccount | Self::ConfigMap | Self::Service => ("", "v1"),
+        };
+        ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &format!("{self:?}")))
     }
 }
 
@@ -75,6 +97,8 @@ pub(super) struct ObservedChild {
     pub(super) mark: Revision,
     /// What set its number of pods, if not a person.
     pub(super) scaler: Option<Scaler>,
+    /// Whether its number of pods is among the fields that we applied.
+    pub(super) has_own_replicas: bool,
     pub(super) is_ending: bool,
 }
 
@@ -104,7 +128,35 @@ impl Scaler {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Revision {
     Generation(i64),
+    /// A hash of who has set which fields, and when, without those of the status: an autoscaler's is updated
+    /// every 15 s.
+    Fields(u64),
     Version(String),
+}
+
+impl Revision {
+    fn of(metadata: &ObjectMeta) -> Self {
+        if let Some(generation) = metadata.generation.filter(|it| *it > 0) {
+            return Self::Generation(generation);
+        }
+        let managers = || metadata.managed_fields.iter().flatten();
+        let is_of_status = |it: &&ManagedFieldsEntry| it.subresource.as_deref() == Some("status");
+        if !{ managers() }.any(|it| is_of_status(&it)) {
+            return Self::Version(metadata.resource_version.clone().unwrap_or_default());
+        }
+        let mut hasher = DefaultHasher::new();
+        for manager in managers().filter(|it| !is_of_status(it)) {
+            format!("{manager:?}").hash(&mut hasher);
+        }
+        Self::Fields(hasher.finish())
+    }
+}
+
+/// Whether fields are ours, with the number of pods among them.
+fn has_replicas(fields: &ManagedFieldsEntry) -> bool {
+    let replicas = { fields.fields_v1.as_ref() }.and_then(|it| it.0.pointer("/f:spec/f:replicas"));
+    let is_ours = fields.manager.as_deref() == Some(labels::MANAGER);
+    is_ours && fields.subresource.is_none() && replicas.is_some()
 }
 
 impl ObservedChild {
@@ -116,6 +168,7 @@ impl ObservedChild {
         });
         let managers = metadata.managed_fields.iter().flatten();
         let own_labels = metadata.labels.as_ref();
+        let has_own_replicas = managers.clone().any(has_replicas);
         let scalers = managers.filter(|it| it.subresource.as_deref() == Some("scale"));
         let scalers =
             scalers.filter_map(|it| Scaler::of_manager(it.manager.as_deref().unwrap_or_default()));
@@ -126,12 +179,10 @@ impl ObservedChild {
             class: own_labels
                 .and_then(|it| it.get(labels::CLASS_NAME))
                 .cloned(),
-            mark: match metadata.generation {
-                Some(generation) if generation > 0 => Revision::Generation(generation),
-                _ => Revision::Version(metadata.resource_version.clone().unwrap_or_default()),
-            },
+            mark: Revision::of(metadata),
             // One whose presence cannot be checked decides.
             scaler: scalers.max_by_key(|it| *it == Scaler::Other),
+            has_own_replicas,
             is_ending: metadata.deletion_timestamp.is_some(),
         }
     }
@@ -275,6 +326,36 @@ mod tests {
     fn revisions_are_generations_or_resource_versions_without_one() {
         assert_eq!(seen(None, 4).mark, Revision::Generation(4));
         assert_eq!(seen(None, 0).mark, Revision::Version("9".to_owned()));
+    }
+
+    /// An autoscaler has no generation, and a status that is updated all the time.
+    #[test]
+    fn an_update_of_the_status_alone_is_no_change() {
+        let mark = |version: &str, of_spec: &str, of_status: &str| {
+            let metadata = json!({"resourceVersion": version, "managedFields": [
+                {"manager": "ours", "operation": "Apply", "time": of_spec},
+                {"manager": "kube-controller-manager", "subresource": "status", "time": of_status},
+            ]});
+            ObservedChild::of(&serde_json::from_value(metadata).expect("metadata")).mark
+        };
+        let (before, after) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:15Z");
+        let first = mark("1", before, before);
+        assert_eq!(first, mark("2", before, after));
+        assert_ne!(first, mark("3", after, after));
+    }
+
+    #[test]
+    fn replicas_are_ours_where_we_applied_them() {
+        for (manager, field, expected) in [
+            (labels::MANAGER, "f:replicas", true),
+            (labels::MANAGER, "f:paused", false),
+            ("kubectl", "f:replicas", false),
+        ] {
+            let metadata = json!({"managedFields": [
+                {"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {field: {}}}}]});
+            let observed = ObservedChild::of(&serde_json::from_value(metadata).expect("metadata"));
+            assert_eq!(observed.has_own_replicas, expected, "{manager} {field}");
+        }
     }
 
     #[test]

@@ -97,6 +97,9 @@ impl Deployer {
             let deployments = &sources.outputs.deployments;
             let gateways = deployments.keys().into_iter();
             deployments.set_all(gateways.map(|gateway| (gateway, None)));
+            let problems = &sources.outputs.workload_problems;
+            let gateways = problems.keys().into_iter();
+            problems.set_all(gateways.map(|gateway| (gateway, None)));
             let pods = &sources.outputs.pods;
             let gateways = pods.keys().into_iter();
             pods.set_all(gateways.map(|gateway| (gateway, None)));
@@ -139,11 +142,16 @@ impl Deployer {
         let attempt = result.unwrap_or_else(|panic| Attempt::panicked(&panic));
         self.queue.done(gateway, attempt.outcome, now);
         let deployments = &self.input.outputs.deployments;
+        let problems = &self.input.outputs.workload_problems;
         if self.input.outputs.gateways.get(name).is_none() {
             // A Gateway that is not ours any more may need a clean-up.
             self.queue.forget(gateway);
             deployments.set(name, None);
+            problems.set(name, None);
             return;
+        }
+        if let Some(refused) = attempt.refused {
+            problems.set(name, Some(refused.into()));
         }
         let failing_for = self.queue.failing_for(gateway, now).unwrap_or_default();
         let lasting = attempt.problem.filter(|_| failing_for >= REPORTED_AFTER);

@@ -13,6 +13,7 @@ mod child;
 mod deployer;
 pub mod labels;
 mod looks;
+mod others;
 mod overlay;
 pub mod parameters;
 mod pod_counts;
@@ -20,7 +21,9 @@ pub mod ports;
 pub mod render;
 mod settings;
 mod watch;
+mod workload_problem;
 
 pub use child::{Child, ChildKind};
 pub use deployer::Deployer;
 pub use settings::Settings;
+pub use workload_problem::{WorkloadProblem, report as report_workload};

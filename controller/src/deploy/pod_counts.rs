@@ -38,6 +38,14 @@ impl PodCounts {
         }
     }
 
+    /// With more pods wanted, if there are to be at least so many.
+    pub(super) fn at_least(self, least: u64) -> Self {
+        Self {
+            wanted: self.wanted.max(least),
+            ..self
+        }
+    }
+
     /// Whether all wanted pods are of the current version and available.
     pub(super) fn are_all_available(self) -> bool {
         self.available >= self.wanted

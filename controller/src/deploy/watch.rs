@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_lite::{Stream, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::core::PartialObjectMeta;
@@ -128,40 +130,23 @@ pub(super) fn start(
     children: &Arc<Children>,
     outputs: &Arc<Outputs>,
 ) -> JoinSet<()> {
-    let mut tasks = JoinSet::new();
+    let mut watches = Watches {
+        tasks: JoinSet::new(),
+        client,
+        children,
+    };
     let accounts = Arc::clone(outputs);
     let note = move |child: &Child, account: Option<&PartialObjectMeta<ServiceAccount>>| {
         let owner = account.and_then(|it| ObservedChild::of(it.meta()).owner);
         accounts.accounts.set(&child.name, owner);
     };
-    metadata_of::<ServiceAccount>(
-        &mut tasks,
-        client,
-        children,
-        ChildKind::ServiceAccount,
-        note,
-    );
-    metadata_of::<ConfigMap>(
-        &mut tasks,
-        client,
-        children,
-        ChildKind::ConfigMap,
-        |_, _| {},
-    );
-    metadata_of::<Deployment>(
-        &mut tasks,
-        client,
-        children,
-        ChildKind::Deployment,
-        |_, _| {},
-    );
-    metadata_of::<DaemonSet>(
-        &mut tasks,
-        client,
-        children,
-        ChildKind::DaemonSet,
-        |_, _| {},
-    );
+    watches.metadata_with(ChildKind::ServiceAccount, note);
+    watches.metadata_of::<ConfigMap>(ChildKind::ConfigMap);
+    watches.metadata_of::<Deployment>(ChildKind::Deployment);
+    watches.metadata_of::<DaemonSet>(ChildKind::DaemonSet);
+    watches.metadata_of::<HorizontalPodAutoscaler>(ChildKind::HorizontalPodAutoscaler);
+    watches.metadata_of::<PodDisruptionBudget>(ChildKind::PodDisruptionBudget);
+    let mut tasks = watches.tasks;
     follow_services(&mut tasks, client, children, outputs);
     let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client.clone());
     let every = watcher::Config::default().timeout(WATCH_SECONDS);
@@ -205,19 +190,35 @@ fn follow_services(
     ));
 }
 
-fn metadata_of<K>(
-    tasks: &mut JoinSet<()>,
-    client: &Client,
-    children: &Arc<Children>,
-    kind: ChildKind,
-    note: impl FnMut(&Child, Option<&PartialObjectMeta<K>>) + Send + 'static,
-) where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    K: Clone + DeserializeOwned + Debug + Send + 'static,
-{
-    let objects = Api::<PartialObjectMeta<K>>::all(client.clone());
-    let objects = watcher::watcher(objects, settings());
-    tasks.spawn(follow(objects, Arc::clone(children), kind, note));
+/// Watches of metadata that are being started.
+struct Watches<'a> {
+    tasks: JoinSet<()>,
+    client: &'a Client,
+    children: &'a Arc<Children>,
+}
+
+impl Watches<'_> {
+    fn metadata_of<K>(&mut self, kind: ChildKind)
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + DeserializeOwned + Debug + Send + 'static,
+    {
+        self.metadata_with(kind, |_, _: Option<&PartialObjectMeta<K>>| {});
+    }
+
+    fn metadata_with<K>(
+        &mut self,
+        kind: ChildKind,
+        note: impl FnMut(&Child, Option<&PartialObjectMeta<K>>) + Send + 'static,
+    ) where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+        K: Clone + DeserializeOwned + Debug + Send + 'static,
+    {
+        let objects = Api::<PartialObjectMeta<K>>::all(self.client.clone());
+        let objects = watcher::watcher(objects, settings());
+        let children = Arc::clone(self.children);
+        self.tasks.spawn(follow(objects, children, kind, note));
+    }
 }
 
 /// The Gateway whose listeners a Service leads to: not its metrics Service, and not one that only
@@ -342,9 +343,26 @@ async fn follow<K>(
                 note(&child, None);
                 children.remove(&child, object.meta().uid.as_deref().unwrap_or_default());
             }
-            Err(error) => warn!(?kind, %error, "cannot watch the resources of Gateways"),
+            Err(error) => {
+                if kind.is_optional() && is_forbidden(&error) {
+                    children
+                        .listed
+                        .send_if_modified(|listed| listed.insert(kind));
+                }
+                warn!(?kind, %error, "cannot watch the resources of Gateways");
+            }
         }
     }
+}
+
+/// Whether the API server does not let the controller read a kind, or does not have it.
+fn is_forbidden(error: &watcher::Error) -> bool {
+    let (watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)) =
+        error
+    else {
+        return false;
+    };
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 403 | 404))
 }
 
 fn child(kind: ChildKind, metadata: &ObjectMeta) -> Child {

@@ -343,7 +343,7 @@ const LISTENERS: &str = "listeners";
 const TRANSITION: &str = "lastTransitionTime";
 /// Every condition type that we write, the most important ones first: others belong to other
 /// controllers.
-const OWN_CONDITIONS: [&str; 19] = [
+const OWN_CONDITIONS: [&str; 20] = [
     "Accepted",
     "Programmed",
     "ResolvedRefs",
@@ -351,6 +351,7 @@ const OWN_CONDITIONS: [&str; 19] = [
     "DeploymentFailed",
     "Degraded",
     "DependencyUnavailable",
+    "AutoscalingRefused",
     "PolicyAncestorLimitReached",
     "CertificateExpired",
     "CertificateUnsuitable",

@@ -19,6 +19,7 @@ use xds::model::ObjectName;
 use super::merge::{Author, Comparison, DesiredStatus, Entries, compare};
 use super::programmed::{self, AckCount, Deployment, ProgrammedInputs};
 use super::symptoms::{self, SymptomInputs};
+use crate::deploy::{WorkloadProblem, report_workload};
 use crate::outputs::Observed;
 use crate::session_keys::SessionKeyProblem;
 
@@ -39,6 +40,8 @@ pub struct StatusInputs<'a> {
     pub refused: &'a BTreeMap<ObjectName, String>,
     /// What is wrong with the session keys of the Gateway that it is.
     pub session_keys: Option<SessionKeyProblem>,
+    /// What of the parameters of the Gateway that it is has no effect; `None` if that is not known yet.
+    pub workload: Option<Arc<[WorkloadProblem]>>,
     /// What only proxies see of the object.
     pub symptoms: SymptomInputs<'a>,
     /// The Gateways of ListenerSets that the status names.
@@ -108,6 +111,7 @@ fn desired(
     if !inputs.refused.is_empty() {
         deny_refused(&mut status, &object.name.namespace, inputs);
     }
+    report_workload(inputs.workload.as_deref(), &mut status, present);
     if let Some(problem) = &inputs.session_keys {
         problem.report(&mut status);
     }

@@ -19,6 +19,7 @@ use translate::diagnosis::Diagnosis;
 use translate::status::{ProblemCondition, Reason, Status};
 
 use super::blamed::Fault;
+use crate::deploy::WorkloadProblem;
 
 /// The warnings about all objects, each reported once, and a flood of them slowly.
 #[derive(Debug, Default)]
@@ -64,6 +65,8 @@ pub(super) struct Knowledge<'a> {
     pub(super) invalid: Option<&'a str>,
     /// Why it cannot be deployed.
     pub(super) undeployed: Option<&'a str>,
+    /// What of its parameters has no effect.
+    pub(super) workload: &'a [WorkloadProblem],
     /// Why a proxy rejects it.
     pub(super) refused: Option<&'a str>,
     /// What others that refer to it find wrong with it.
@@ -269,6 +272,8 @@ fn problems(object: &ObjectRef, knowledge: Knowledge<'_>) -> Vec<Problem> {
     if let Some(why) = knowledge.undeployed {
         all.push(lasting(Reason::DeploymentFailed, why.to_owned()));
     }
+    let workload = knowledge.workload.iter();
+    all.extend(workload.map(|it| lasting(it.reason, it.message.clone())));
     if let Some(status) = knowledge.status.filter(|_| object.kind != XBackend::KIND) {
         let found = status.problem_conditions(object);
         let found = found.iter().filter(|it| it.level() > Level::Note);

@@ -141,6 +141,7 @@ impl StatusWriter {
                 }
                 gateways = outputs.deployments.changed() => self.deployed(&gateways),
                 gateways = outputs.pods.changed() => self.deployed(&gateways),
+                gateways = outputs.workload_problems.changed() => self.deployed(&gateways),
                 gateways = outputs.session_key_problems.changed() => self.push_gateways(&gateways),
                 gateways = outputs.service_ports.changed() => self.push_gateways(&gateways),
                 Some((object, result)) = self.in_flight.next() => self.done(&object, result),
@@ -322,8 +323,9 @@ impl StatusWriter {
             }
             _ => BTreeMap::new(),
         };
-        let session_keys = (object.kind == ObjectKind::Gateway)
-            .then(|| self.outputs.session_key_problems.get(&object.name));
+        let is_gateway = object.kind == ObjectKind::Gateway;
+        let session_keys = is_gateway.then(|| self.outputs.session_key_problems.get(&object.name));
+        let workload = is_gateway.then(|| self.outputs.workload_problems.get(&object.name));
         let inputs = StatusInputs {
             observed: &observed,
             translated: translated.as_deref(),
@@ -332,6 +334,7 @@ impl StatusWriter {
             listeners,
             refused,
             session_keys: session_keys.flatten(),
+            workload: workload.flatten(),
             symptoms,
             gateways_of_sets,
             diagnoses: self.outputs.diagnoses.get(object),
@@ -450,6 +453,7 @@ fn discard_changes(outputs: &Outputs) {
     outputs.acknowledgements.discard_changes();
     outputs.deployments.discard_changes();
     outputs.pods.discard_changes();
+    outputs.workload_problems.discard_changes();
     outputs.session_key_problems.discard_changes();
     outputs.service_ports.discard_changes();
 }

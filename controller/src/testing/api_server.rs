@@ -49,6 +49,7 @@ struct State {
     faults: VecDeque<Fault>,
     /// Writes of paths that contain a text are answered with a code.
     refused: Vec<(String, u16)>,
+    forbidden: Vec<String>,
     requests: Vec<Request>,
     watches: Vec<(ApiPath, mpsc::UnboundedSender<Bytes>)>,
     history: Vec<(u64, ApiPath, Bytes)>,
@@ -80,6 +81,11 @@ impl ApiServer {
     /// Every write of a path that contains this text is answered with this code.
     pub(crate) fn refuse(&self, path: &str, code: u16) {
         self.state().refused.push((path.to_owned(), code));
+    }
+
+    /// Every read of a path that contains this text is forbidden.
+    pub(crate) fn forbid(&self, path: &str) {
+        self.state().forbidden.push(path.to_owned());
     }
 
     /// Ends [`ApiServer::refuse`].
@@ -151,7 +157,7 @@ impl ApiServer {
             let mut state = self.state();
             state.in_flight -= 1;
             let fault = match head.method {
-                Method::GET => None,
+                Method::GET => state.prohibition_of(head.uri.path()),
                 _ => state
                     .refusal_of(head.uri.path())
                     .or_else(|| state.faults.pop_front()),
@@ -184,6 +190,11 @@ impl ApiServer {
 }
 
 impl State {
+    fn prohibition_of(&self, path: &str) -> Option<Fault> {
+        let is_forbidden = self.forbidden.iter().any(|it| path.contains(it));
+        is_forbidden.then_some(Fault::Refused(403, 0))
+    }
+
     fn refusal_of(&self, path: &str) -> Option<Fault> {
         let mut refused = self.refused.iter();
         let (_, code) = refused.find(|(text, _)| path.contains(text))?;
@@ -253,7 +264,8 @@ impl State {
         (200, self.store(&path.object(), present))
     }
 
-    /// The second of two managers must use force; fields are not distinguished.
+    /// The second of two managers must use force where it changes something; of the fields, only `spec.replicas`
+    /// has managers, and becomes 1 when its last one leaves it out.
     fn apply(
         &mut self,
         path: &ApiPath,
@@ -265,19 +277,49 @@ impl State {
             .split('&')
             .find_map(|it| it.strip_prefix("fieldManager="));
         let manager = manager.unwrap_or_default().to_owned();
-        let code = if present.is_some() { 200 } else { 201 };
-        let mut object = present.unwrap_or_else(|| json!({"metadata": {}}));
-        let owner = object["metadata"]["managedFields"][0]["manager"].clone();
-        let is_foreign = !object["metadata"]["uid"].is_null() && owner != json!(manager);
-        if is_foreign && !query.contains("force=true") {
+        let (code, patch) = (if present.is_some() { 200 } else { 201 }, parse(body));
+        let is_new = present.is_none();
+        let before = present.unwrap_or_else(|| json!({"metadata": {}}));
+        let mut object = before.clone();
+        merge(&mut object, &patch);
+        let owner = &before["metadata"]["managedFields"][0]["manager"];
+        let is_foreign = !is_new && *owner != json!(manager);
+        let is_forced = query.contains("force=true");
+        if is_foreign && !is_forced && object != before {
             return refusal(409, "conflict with another field manager", 0);
         }
-        merge(&mut object, &parse(body));
-        let managers = object["metadata"]["managedFields"].as_array();
-        let others = managers.into_iter().flatten();
-        let others = others.filter(|it| !it["subresource"].is_null());
-        let mut managers = vec![json!({"manager": manager, "operation": "Apply"})];
-        managers.extend(others.cloned());
+        let managers = before["metadata"]["managedFields"].as_array();
+        let is_own = |it: &&Value| it["manager"] == manager && it["operation"] == "Apply";
+        let replicas = "/fieldsV1/f:spec/f:replicas";
+        let had_replicas = managers.into_iter().flatten().find(is_own);
+        let had_replicas = had_replicas.is_some_and(|it| it.pointer(replicas).is_some());
+        let has_replicas = patch["spec"]["replicas"].is_number();
+        let others = managers.into_iter().flatten().filter(|it| !is_own(it));
+        let is_scaled = object["spec"]["replicas"] != before["spec"]["replicas"];
+        let others = others.filter(|it| {
+            let holds = it.pointer(replicas).is_some() && !is_scaled;
+            !it["subresource"].is_null() || holds || !is_forced
+        });
+        let others: Vec<Value> = others.cloned().collect();
+        let is_held = others
+            .iter()
+            .any(|it| it["subresource"] == "scale" || it.pointer(replicas).is_some());
+        if had_replicas && !has_replicas && !is_held {
+            object["spec"]["replicas"] = 1.into();
+        }
+        let mut own = json!({"manager": manager, "operation": "Apply"});
+        if has_replicas {
+            own["fieldsV1"] = json!({"f:spec": {"f:replicas": {}}});
+        }
+        let mut managers = others;
+        managers.insert(
+            if is_foreign && !is_forced {
+                managers.len()
+            } else {
+                0
+            },
+            own,
+        );
         object["metadata"]["managedFields"] = managers.into();
         if query.contains("dryRun=All") {
             return (code, object);

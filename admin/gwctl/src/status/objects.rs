@@ -62,7 +62,8 @@ impl Condition {
 const PARTIALLY_PROGRAMMED: &str = "PartiallyProgrammed";
 
 /// Conditions that report a problem when they are true.
-const ABNORMAL_WHEN_TRUE: [&str; 12] = [
+const ABNORMAL_WHEN_TRUE: [&str; 13] = [
+    "AutoscalingRefused",
     "CertificateExpired",
     "CertificateUnsuitable",
     "Conflicted",

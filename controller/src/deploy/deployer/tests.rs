@@ -4,6 +4,7 @@
 mod defects;
 mod mistakes;
 mod pods;
+mod scaling;
 mod workload;
 
 use serde_json::{Value, json};

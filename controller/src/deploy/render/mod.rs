@@ -2,6 +2,7 @@
 //! controller's.
 
 mod pod;
+mod scaling;
 mod service;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +25,10 @@ use xds::model::ObjectName;
 use super::child::{Child, ChildKind};
 use super::parameters::{Parameters, Workload};
 use super::ports::Port;
+use super::workload_problem::WorkloadProblem;
 use super::{labels, overlay};
 
+pub use scaling::ScaledBy;
 pub use service::addresses;
 
 /// The properties of a Gateway that its workload depends on.
@@ -43,8 +46,8 @@ pub struct RenderInput {
     pub parameters: Parameters,
     /// Whether its namespace enforces the pod security standard `restricted`.
     pub enforces_restricted: bool,
-    /// Whether its Deployment is autoscaled.
-    pub is_autoscaled: bool,
+    /// What sets the number of pods of its Deployment, besides its parameters.
+    pub scaled_by: ScaledBy,
     /// Whether another Gateway's Service has the usual name of its metrics Service.
     pub is_metrics_name_taken: bool,
 }
@@ -85,48 +88,54 @@ pub struct Rendered {
     pub child: Child,
     /// Whether an overlay changes it.
     pub has_overlay: bool,
+    /// Whether an autoscaler decides the number of its pods.
+    pub has_autoscaler: bool,
     /// The object in JSON, or what is wrong with its overlay.
     pub object: Result<Value, String>,
 }
 
-/// The objects of a Gateway, in the order of application. A Gateway without ports has no Service
-/// yet, since a Service must have a port.
+/// What a Gateway runs on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rendering {
+    /// The objects to apply, in any order.
+    pub objects: Vec<Rendered>,
+    /// What of its parameters is not in effect.
+    pub problems: Vec<WorkloadProblem>,
+}
+
+/// The objects of a Gateway. One without ports has no Service yet, since a Service must have a port.
 #[must_use]
-pub fn render(input: &RenderInput, defaults: &Defaults) -> Vec<Rendered> {
+pub fn render(input: &RenderInput, defaults: &Defaults) -> Rendering {
     let overlays = &input.parameters.overlays;
     let name = labels::child_name(&input.name.name);
+    let mut rendering = Rendering::default();
     let account = account(input, &name);
     let config_map = config_map(input, defaults, &name);
     let changes = ("serviceAccount", &overlays.service_account);
-    let mut objects = vec![finished(
-        input,
-        ChildKind::ServiceAccount,
-        &account,
-        changes,
-    )];
+    let account = finished(input, ChildKind::ServiceAccount, &account, changes);
     let changes = ("configMap", &overlays.config_map);
-    objects.push(finished(input, ChildKind::ConfigMap, &config_map, changes));
-    objects.push(match input.parameters.workload.unwrap_or_default() {
-        Workload::Deployment => {
-            let object = deployment(input, defaults, &name);
-            let changes = ("deployment", &overlays.deployment);
-            finished(input, ChildKind::Deployment, &object, changes)
-        }
+    let config_map = finished(input, ChildKind::ConfigMap, &config_map, changes);
+    rendering.objects.extend([account, config_map]);
+    match input.parameters.workload.unwrap_or_default() {
+        Workload::Deployment => scaling::add_deployment(&mut rendering, input, defaults, &name),
         Workload::DaemonSet => {
             let object = daemon_set(input, defaults, &name);
             let changes = ("daemonSet", &overlays.daemon_set);
-            finished(input, ChildKind::DaemonSet, &object, changes)
+            let workload = finished(input, ChildKind::DaemonSet, &object, changes);
+            rendering.objects.push(workload);
         }
-    });
+    }
     if !input.ports.is_empty() {
         let service = service::of_listeners(input);
         let changes = ("service", &overlays.service);
-        objects.push(finished(input, ChildKind::Service, &service, changes));
+        let service = finished(input, ChildKind::Service, &service, changes);
+        rendering.objects.push(service);
     }
     let metrics = service::of_metrics(input);
     let changes = ("metricsService", &overlays.metrics_service);
-    objects.push(finished(input, ChildKind::Service, &metrics, changes));
-    objects
+    let metrics = finished(input, ChildKind::Service, &metrics, changes);
+    rendering.objects.push(metrics);
+    rendering
 }
 
 /// Applies the overlay to an object, whose field has this name. Identifying fields stay whatever the
@@ -141,13 +150,26 @@ where
     T: k8s_openapi::Metadata<Ty = ObjectMeta> + Serialize + DeserializeOwned,
 {
     let name = object.metadata().name.clone().unwrap_or_default();
+    let object = serde_json::to_value(object);
+    finished_json::<T>(input, kind, &name, object, changes)
+}
+
+/// [`finished`], of an object in JSON.
+fn finished_json<T: DeserializeOwned>(
+    input: &RenderInput,
+    kind: ChildKind,
+    name: &str,
+    object: serde_json::Result<Value>,
+    changes: (&str, &Value),
+) -> Rendered {
     Rendered {
         child: Child {
             kind,
-            name: ObjectName::new(&input.name.namespace, &name),
+            name: ObjectName::new(&input.name.namespace, name),
         },
         has_overlay: !changes.1.is_null(),
-        object: with_overlay::<T>(input, kind, serde_json::to_value(object), changes),
+        has_autoscaler: false,
+        object: with_overlay::<T>(input, kind, object, changes),
     }
 }
 
@@ -226,13 +248,14 @@ fn at_path<'v>(object: &'v mut Value, path: &serde_path_to_error::Path) -> Optio
 /// Numbers in an object that are checked as texts: 64. The API server checks the rest.
 const MAX_NUMBERS: usize = 64;
 /// Fields that overlays cannot change.
-const FIXED: [&str; 6] = [
+const FIXED: [&str; 7] = [
     "/apiVersion",
     "/kind",
     "/metadata/name",
     "/metadata/namespace",
     "/metadata/ownerReferences",
     "/spec/selector",
+    "/spec/scaleTargetRef",
 ];
 
 /// Sets a field by its JSON pointer, and makes what is above it an object.
@@ -299,13 +322,18 @@ fn config_map(input: &RenderInput, defaults: &Defaults, name: &str) -> ConfigMap
     }
 }
 
-fn deployment(input: &RenderInput, defaults: &Defaults, name: &str) -> Deployment {
+/// Without `replicas`, something else decides their number.
+fn deployment(
+    input: &RenderInput,
+    defaults: &Defaults,
+    name: &str,
+    replicas: Option<i32>,
+) -> Deployment {
     let one = |count| Some(IntOrString::Int(count));
     Deployment {
         metadata: metadata(input, name),
         spec: DeploymentSpec {
-            // An autoscaler decides the number of replicas.
-            replicas: input.parameters.replicas.filter(|_| !input.is_autoscaled),
+            replicas,
             selector: selector(input),
             template: template(input, defaults, name),
             // A new pod is ready before an old one is stopped.

@@ -49,9 +49,9 @@ spec:
 ";
     let overlay: Value = serde_saphyr::from_str(overlay).expect("YAML");
     let mut input = input(&documents(PLAIN));
-    let plain = render(&input, &defaults(true));
+    let plain = render(&input, &defaults(true)).objects;
     input.parameters.overlays.deployment = overlay;
-    let changed = render(&input, &defaults(true));
+    let changed = render(&input, &defaults(true)).objects;
     let (plain, changed) = (&plain[2], &changed[2]);
     assert_eq!(plain.child, changed.child);
     let of = |rendered: &Rendered| rendered.object.clone().expect("a valid overlay");
@@ -94,7 +94,7 @@ fn an_overlay_of_another_type_is_refused_by_its_field() {
     ] {
         let mut input = input(&documents(PLAIN));
         input.parameters.overlays.deployment = serde_saphyr::from_str(overlay).expect("YAML");
-        let rendered = render(&input, &defaults(true));
+        let rendered = render(&input, &defaults(true)).objects;
         let why = rendered[2].object.clone().expect_err(overlay);
         let expected = format!("the overlay overlays.deployment {expected}");
         assert!(why.starts_with(&expected), "{why}");
@@ -116,7 +116,7 @@ spec:
 ";
     let mut input = input(&documents(PLAIN));
     input.parameters.overlays.deployment = serde_saphyr::from_str(overlay).expect("YAML");
-    let rendered = render(&input, &defaults(true));
+    let rendered = render(&input, &defaults(true)).objects;
     let object = rendered[2].object.clone().expect("a valid overlay");
     let resources = &object["spec"]["template"]["spec"]["containers"][0]["resources"];
     assert_eq!(resources["limits"]["cpu"], 2);
@@ -137,9 +137,20 @@ fn outcome(text: &str) -> String {
     let documents = documents(text);
     let is_encrypted = !text.contains("#! xds: plaintext");
     let mut input = input(&documents);
-    input.is_autoscaled = text.contains("#! autoscaled");
+    for line in text.lines() {
+        input.scaled_by = match line.strip_prefix("#! scaled by ") {
+            None => continue,
+            Some("one before") => ScaledBy::Before,
+            Some(other) => ScaledBy::Another(other.to_owned()),
+        };
+    }
     let mut out = String::new();
-    for rendered in render(&input, &defaults(is_encrypted)) {
+    let rendering = render(&input, &defaults(is_encrypted));
+    for problem in rendering.problems {
+        let (kind, reason) = (problem.kind, problem.reason);
+        writeln!(out, "# {kind} ({reason}): {}", problem.message).expect("text");
+    }
+    for rendered in rendering.objects {
         let object = rendered.object.expect("a valid overlay");
         let yaml = serde_saphyr::to_string(&object).expect("plain data");
         write!(out, "--- # {}\n{yaml}", rendered.child).expect("text");
@@ -203,7 +214,7 @@ fn input(documents: &[Value]) -> RenderInput {
             .expect("valid parameters")
             .unwrap_or_default(),
         enforces_restricted: level == "restricted",
-        is_autoscaled: false,
+        scaled_by: ScaledBy::default(),
         is_metrics_name_taken: false,
     }
 }

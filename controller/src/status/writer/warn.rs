@@ -40,6 +40,10 @@ impl StatusWriter {
             ObjectKind::Gateway => Some(self.deployment(&object.name)),
             _ => None,
         };
+        let workload = match object.kind {
+            ObjectKind::Gateway => outputs.workload_problems.get(&object.name),
+            _ => None,
+        };
         let refused = self.refused.get(object).and_then(BTreeMap::first_key_value);
         let knowledge = Knowledge {
             status: status.as_deref(),
@@ -47,6 +51,7 @@ impl StatusWriter {
             invalid: invalid.as_deref(),
             seen: seen.as_ref(),
             undeployed: undeployed.as_ref().and_then(Deployment::failure),
+            workload: workload.as_deref().unwrap_or_default(),
             refused: refused.map(|(_, why)| why.as_str()),
             blamed: &blamed,
         };

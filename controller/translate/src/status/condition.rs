@@ -136,6 +136,9 @@ pub enum ConditionType {
     /// The last changes of a Gateway's workload or Service cannot be applied. Not in Gateway API, whose
     /// `Programmed` is about requests, which earlier versions may serve. Written only if so.
     DeploymentFailed,
+    /// A Gateway does not get the autoscaler that its parameters ask for. Not in Gateway API, whose conditions are
+    /// about what is served. Written only if so.
+    AutoscalingRefused,
     /// Proxies cannot reach something that the object names and that only they reach, such as a JWKS, or what its
     /// health checks ask. Not in Gateway API. Written only if so.
     DependencyUnavailable,
@@ -155,6 +158,7 @@ impl ConditionType {
             | Self::ListenerLimitExceeded
             | Self::PolicyAncestorLimitReached
             | Self::DeploymentFailed
+            | Self::AutoscalingRefused
             | Self::DependencyUnavailable => ConditionStatus::False,
             Self::Accepted
             | Self::Programmed

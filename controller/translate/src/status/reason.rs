@@ -16,6 +16,8 @@ pub enum Reason {
     AddressNotUsable,
     AddressesAssigned,
     Attached,
+    /// Not in Gateway API: somebody else's autoscaler decides the number of a Gateway's pods.
+    AutoscalerExists,
     BackendNotFound,
     CertificateExpired,
     /// Not in Gateway API, as its condition.
@@ -77,6 +79,8 @@ pub enum Reason {
     NoEffect,
     /// Not in Gateway API: a Service has no endpoint that is ready.
     NoReadyEndpoints,
+    /// Not in Gateway API: what an autoscaler compares with, the proxies do not request.
+    NoResourceRequest,
     NoResources,
     /// Not in Gateway API: endpoints are to be preferred by where they are, and nothing says where.
     NoTopologyHints,

@@ -32,8 +32,8 @@ use crate::home::Home;
 use crate::process::print_line;
 use control_plane::{
     access, answers, bad_input, crowds, endpoints, error_pages, external_auth, features, hostile,
-    idp, inference, kinds, life, live_traffic, long, mistakes, permissions, precedence, sessions,
-    tenancy, x_backends,
+    idp, inference, infrastructure, kinds, life, live_traffic, long, mistakes, permissions,
+    precedence, sessions, tenancy, x_backends,
 };
 use runner::{Runner, TestCluster};
 use scope::{Images, Scope};
@@ -157,8 +157,9 @@ const TESTS: &[Test] = tests! {
 };
 
 /// Tests that take minutes each, that measure times, which needs a machine that does nothing else, or that have not run on a
-/// cluster yet (the first six).
+/// cluster yet (the first seven).
 const LONG_TESTS: &[Test] = tests! {
+    Controller infrastructure::an_autoscaler_takes_over_and_gives_back_the_number_of_proxies,
     Controller endpoints::a_ready_pod_whose_health_check_fails_gets_no_requests,
     Controller endpoints::requests_stay_in_the_zone_until_it_is_drained,
     Controller answers::maintenance_is_for_all_but_the_office,

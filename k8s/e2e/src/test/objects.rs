@@ -116,6 +116,7 @@ fn resource(kind: &str) -> Result<ApiResource> {
         }
         "Deployment" | "DaemonSet" => ("apps", "v1"),
         "HorizontalPodAutoscaler" => ("autoscaling", "v2"),
+        "PodDisruptionBudget" => ("policy", "v1"),
         "EndpointSlice" => ("discovery.k8s.io", "v1"),
         "ClusterTrustBundle" => ("certificates.k8s.io", "v1"),
         "InferencePool" => ("inference.networking.k8s.io", "v1"),

@@ -274,12 +274,15 @@ pub(in crate::test) async fn proxies_are_scaled_up_and_down(scope: &Scope) -> Re
     .await
 }
 
-/// Prepared as the operating guide asks: disruption budgets for proxies and backends, a pause before
-/// backends terminate, and a controller on another node.
+/// Prepared as the operating guide asks: a disruption budget for backends, a pause before they terminate, and
+/// a controller on another node. Proxies have a budget by default.
 pub(in crate::test) async fn a_node_is_drained(scope: &Scope) -> Result<()> {
     let site = redundant(scope).await?;
     pause_before_termination(scope).await?;
     limit_disruption(scope).await?;
+    let budget = scope.object("PodDisruptionBudget", "edge").await?;
+    let budget = budget.context("the proxies have no disruption budget")?;
+    ensure!(budget["spec"]["maxUnavailable"] == 1, "{budget}");
     let control_plane = ControlPlane::of(scope);
     control_plane.pin(Some("node-0")).await?;
     let drain = [
@@ -316,14 +319,11 @@ async fn pause_before_termination(scope: &Scope) -> Result<()> {
 }
 
 async fn limit_disruption(scope: &Scope) -> Result<()> {
-    let budget = |name: &str, label: &str| {
-        json!({
-            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name},
-            "spec": {"minAvailable": 1, "selector": {"matchLabels": {label: name}}},
-        })
-    };
-    let of_gateway = budget("edge", "gateway.networking.k8s.io/gateway-name");
-    scope.apply(&[of_gateway, budget("echo", "app")]).await
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "echo"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "echo"}}},
+    });
+    scope.apply(&[budget]).await
 }
 
 pub(in crate::test) async fn the_network_between_nodes_is_cut(scope: &Scope) -> Result<()> {

@@ -21,6 +21,7 @@ pub(super) mod features;
 pub(super) mod hostile;
 pub(super) mod idp;
 pub(super) mod inference;
+pub(super) mod infrastructure;
 pub(super) mod kinds;
 pub(super) mod life;
 pub(super) mod live_traffic;

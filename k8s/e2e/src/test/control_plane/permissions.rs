@@ -172,7 +172,48 @@ async fn use_an_autoscaler(scope: &Scope) -> Result<()> {
     has_replicas(scope, 2).await?;
     scope.delete("HorizontalPodAutoscaler", "edge").await?;
     scope.apply(&[parameters(3)]).await?;
-    has_replicas(scope, 3).await
+    has_replicas(scope, 3).await?;
+    // One of the Gateway's, with a budget, which both change and go.
+    for (least, budget) in [(2, "50%"), (4, "25%")] {
+        let spec = json!({
+            "autoscaling": {"minReplicas": least, "maxReplicas": 4},
+            "disruptionBudget": {"maxUnavailable": budget},
+            "resources": {"requests": {"cpu": "10m"}},
+        });
+        let scaled = own("GatewayParameters", "edge", &spec);
+        scope.apply(&[scaled]).await?;
+        has(
+            scope,
+            "HorizontalPodAutoscaler",
+            "/spec/minReplicas",
+            &json!(least),
+        )
+        .await?;
+        has(
+            scope,
+            "PodDisruptionBudget",
+            "/spec/maxUnavailable",
+            &json!(budget),
+        )
+        .await?;
+    }
+    has_replicas(scope, 4).await?;
+    scope.apply(&[parameters(1)]).await?;
+    for kind in ["HorizontalPodAutoscaler", "PodDisruptionBudget"] {
+        scope.wait_until_deleted(kind, "edge").await?;
+    }
+    has_replicas(scope, 1).await
+}
+
+/// Waits until the object `edge` of a kind has a value at this place.
+async fn has(scope: &Scope, kind: &str, place: &str, value: &Value) -> Result<()> {
+    let what = format!("{kind} edge to have {place} {value}");
+    let found = async || {
+        let object = scope.object(kind, "edge").await?;
+        let found = object.as_ref().and_then(|it| it.pointer(place));
+        Ok((found == Some(value)).then_some(()))
+    };
+    scope.until(&what, found).await
 }
 
 /// Waits until the proxies' Deployment wants this many replicas.

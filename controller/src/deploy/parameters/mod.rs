@@ -1,11 +1,16 @@
 //! `GatewayParameters`: settings of a Gateway's workload and Service. Parsed leniently, field by
 //! field: the CRD in `k8s/crds` has validated them.
 
+mod scaling;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements, SeccompProfile};
 use serde::Deserialize;
 use serde_json::Value;
+
+use scaling::replicas_or_autoscaling;
+pub use scaling::{Autoscaling, CPU_PERCENT, DisruptionBudget};
 
 /// `spec` of a `GatewayParameters` object. An omitted field is taken from the class's parameters,
 /// then from the defaults.
@@ -17,6 +22,10 @@ pub struct Parameters {
     /// Number of replicas of a Deployment. If omitted, or if an autoscaler is active, the cluster
     /// decides.
     pub replicas: Option<i32>,
+    /// The autoscaler of a Deployment.
+    pub autoscaling: Option<Autoscaling>,
+    /// The disruption budget of a Deployment.
+    pub disruption_budget: Option<DisruptionBudget>,
     /// The image of the proxy.
     pub image: Option<String>,
     /// Of the proxy's container.
@@ -147,6 +156,10 @@ pub struct Overlays {
     pub config_map: Value,
     /// Merged into the metrics Service.
     pub metrics_service: Value,
+    /// Merged into the HorizontalPodAutoscaler.
+    pub horizontal_pod_autoscaler: Value,
+    /// Merged into the PodDisruptionBudget.
+    pub pod_disruption_budget: Value,
 }
 
 impl Parameters {
@@ -170,9 +183,17 @@ impl Parameters {
         let mut env = class.env;
         env.retain(|it| self.env.iter().all(|own| own.name != it.name));
         env.extend(self.env);
+        let own = (self.replicas, self.autoscaling);
+        let (replicas, autoscaling) =
+            replicas_or_autoscaling(own, (class.replicas, class.autoscaling));
         Self {
             workload: self.workload.or(class.workload),
-            replicas: self.replicas.or(class.replicas),
+            replicas,
+            autoscaling,
+            disruption_budget: match (self.disruption_budget, class.disruption_budget) {
+                (Some(own), Some(class)) => Some(own.or(class)),
+                (own, class) => own.or(class),
+            },
             image: self.image.or(class.image),
             resources: self.resources.or(class.resources),
             env,
@@ -215,6 +236,11 @@ impl Overlays {
             service_account: merged(self.service_account, class.service_account),
             config_map: merged(self.config_map, class.config_map),
             metrics_service: merged(self.metrics_service, class.metrics_service),
+            horizontal_pod_autoscaler: merged(
+                self.horizontal_pod_autoscaler,
+                class.horizontal_pod_autoscaler,
+            ),
+            pod_disruption_budget: merged(self.pod_disruption_budget, class.pod_disruption_budget),
         }
     }
 }
