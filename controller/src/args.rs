@@ -129,6 +129,18 @@ pub struct RunArgs {
     )]
     pub x_backend: bool,
 
+    /// Whether to read the nodes of the cluster and the pods of proxies, for the addresses of Gateways whose
+    /// Service is of type NodePort, or whose GatewayParameters have `addresses.from: Nodes`
+    #[arg(
+        long,
+        env = "CONTROLLER_NODE_ADDRESSES",
+        default_value_t = false,
+        action = clap::ArgAction::Set,
+        num_args = 0..=1,
+        default_missing_value = "true"
+    )]
+    pub node_addresses: bool,
+
     /// Image of the proxies, where GatewayParameters name no other
     #[arg(long, env = "CONTROLLER_PROXY_IMAGE", default_value = "gateway:latest")]
     pub proxy_image: String,

@@ -16,7 +16,7 @@ use super::at_once::at_once;
 use super::child::{Action, Applied, Child, ChildKind, ObservedChild, action};
 use super::labels::{self, MANAGER};
 use super::pod_counts::PodCounts;
-use super::render::Rendered;
+use super::render::{Rendered, ServiceUse};
 use super::watch::Children;
 use crate::queue::{Outcome, outcome_of};
 
@@ -33,6 +33,8 @@ pub(super) struct Applier {
 pub(super) struct Owner<'a> {
     pub(super) name: &'a str,
     pub(super) uid: &'a str,
+    /// Whether it has a Service for its listeners.
+    pub(super) service: ServiceUse,
 }
 
 /// The result of applying the objects of a Gateway.
@@ -342,7 +344,8 @@ impl Applier {
         for (child, seen) in self.children.of(gateway.uid) {
             let is_wanted = objects.iter().any(|it| it.child == child);
             // A Gateway without listeners keeps its Service, and with it the address.
-            let is_service = child.kind == ChildKind::Service
+            let is_service = gateway.service == ServiceUse::Wanted
+                && child.kind == ChildKind::Service
                 && *child.name.name == *labels::service_name(gateway.name);
             if is_wanted || seen.is_ending || is_service {
                 continue;

@@ -132,11 +132,12 @@ impl Sources {
             defaults.authorities = Some(authorities.to_string());
         }
         let uid = input.uid.clone();
+        let mut rendering = self.render(&input, &defaults).await;
         let owner = Owner {
             name: &name.name,
             uid: &uid,
+            service: rendering.service,
         };
-        let mut rendering = self.render(&input, &defaults).await;
         let mut report = applier.apply_all(&owner, &rendering.objects).await;
         let is_refused = report.problem.as_ref().is_some_and(|it| it.is_final);
         if is_refused && input.release_cluster_ip() {

@@ -13,6 +13,7 @@ use translate::ObjectRef;
 use translate::api;
 use xds::model::ObjectName;
 
+use super::addresses::{AddressBook, NodeReading, follow_nodes};
 use super::applier::Applier;
 use super::attempt::{Attempt, Sources};
 use super::availability::Availability;
@@ -33,6 +34,7 @@ pub struct Deployer {
     queue: Queue,
     in_flight: Tasks<Attempt>,
     measures: WriterMeasures,
+    addresses: Arc<AddressBook>,
 }
 
 impl Deployer {
@@ -47,6 +49,7 @@ impl Deployer {
         let children = Arc::new(Children::default());
         let measures = measures.of("deployer");
         Self {
+            addresses: Arc::new(AddressBook::new(Arc::clone(&outputs), settings.nodes)),
             applier: Applier::new(client.clone(), Arc::clone(&children)),
             input: Arc::new(Sources {
                 client,
@@ -63,7 +66,12 @@ impl Deployer {
     /// Watches, so that every replica knows the addresses; deploys while this one is the leader.
     pub async fn run(mut self, leadership: Leadership, stopping: Stopping) {
         let outputs = Arc::clone(&self.input.outputs);
-        let watches = watches::start(&self.input.client, &self.input.children, &outputs);
+        let (client, book) = (&self.input.client, Arc::clone(&self.addresses));
+        let mut watches = watches::start(client, &self.input.children, &outputs, &book);
+        if self.input.settings.nodes == NodeReading::Enabled {
+            watches.spawn(follow_nodes(client.clone(), Arc::clone(&book)));
+        }
+        watches.spawn(async move { book.publish_later().await });
         tokio::select! {
             () = self.follow(leadership, stopping) => {}
             () = pass_on_panic(watches) => {}
@@ -75,6 +83,7 @@ impl Deployer {
             () = self.input.children.listed() => {}
             () = stopping.stopped() => return,
         }
+        self.addresses.open();
         self.input.outputs.addresses_known.send_replace(true);
         let sources = Arc::clone(&self.input);
         let discard = || sources.discard_changes();

@@ -5,6 +5,7 @@
 //! settings. [`Deployer`] applies them, watches them, and reports the assigned addresses to the
 //! translator.
 
+mod addresses;
 mod applier;
 mod at_once;
 mod attempt;
@@ -23,6 +24,7 @@ mod settings;
 mod watch;
 mod workload_problem;
 
+pub use addresses::NodeReading;
 pub use child::{Child, ChildKind};
 pub use deployer::Deployer;
 pub use settings::Settings;

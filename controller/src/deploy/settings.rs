@@ -1,5 +1,6 @@
 //! The settings of deployments that all Gateways share.
 
+use super::addresses::NodeReading;
 use super::render::Defaults;
 use crate::args::{RunArgs, XdsMode};
 use crate::xds::AUDIENCE;
@@ -11,6 +12,8 @@ pub struct Settings {
     pub defaults: Defaults,
     /// Whether proxies connect with TLS, and so need authorities.
     pub is_encrypted: bool,
+    /// Whether the addresses of nodes are read.
+    pub nodes: NodeReading,
 }
 
 impl Settings {
@@ -30,6 +33,11 @@ impl Settings {
                 audience: AUDIENCE.to_owned(),
             },
             is_encrypted,
+            nodes: if args.node_addresses {
+                NodeReading::Enabled
+            } else {
+                NodeReading::Disabled
+            },
         }
     }
 }

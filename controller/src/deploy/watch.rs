@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 use tracing::warn;
 use xds::model::ObjectName;
 
+use super::addresses::{ANNOTATION, AddressBook, AddressSource};
 use super::child::{Child, ChildKind, ObservedChild, selector};
 use super::labels;
 use super::ports::{Port, Transport};
@@ -129,6 +130,7 @@ pub(super) fn start(
     client: &Client,
     children: &Arc<Children>,
     outputs: &Arc<Outputs>,
+    book: &Arc<AddressBook>,
 ) -> JoinSet<()> {
     let mut watches = Watches {
         tasks: JoinSet::new(),
@@ -141,13 +143,28 @@ pub(super) fn start(
         accounts.accounts.set(&child.name, owner);
     };
     watches.metadata_with(ChildKind::ServiceAccount, note);
-    watches.metadata_of::<ConfigMap>(ChildKind::ConfigMap);
+    let (known, sources) = (Arc::clone(outputs), Arc::clone(book));
+    let mut gateways: BTreeMap<Child, ObjectName> = BTreeMap::new();
+    let note = move |child: &Child, config: Option<&PartialObjectMeta<ConfigMap>>| {
+        let Some(config) = config else {
+            if let Some(gateway) = gateways.remove(child) {
+                sources.set_source(&gateway, None);
+            }
+            return;
+        };
+        let Some(gateway) = gateway_of(child, config.meta(), labels::child_name, &known) else {
+            return;
+        };
+        sources.set_source(&gateway, Some(source_in(config.meta())));
+        gateways.insert(child.clone(), gateway);
+    };
+    watches.metadata_with(ChildKind::ConfigMap, note);
     watches.metadata_of::<Deployment>(ChildKind::Deployment);
     watches.metadata_of::<DaemonSet>(ChildKind::DaemonSet);
     watches.metadata_of::<HorizontalPodAutoscaler>(ChildKind::HorizontalPodAutoscaler);
     watches.metadata_of::<PodDisruptionBudget>(ChildKind::PodDisruptionBudget);
     let mut tasks = watches.tasks;
-    follow_services(&mut tasks, client, children, outputs);
+    follow_services(&mut tasks, client, children, (outputs, book));
     let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client.clone());
     let every = watcher::Config::default().timeout(WATCH_SECONDS);
     let namespaces = watcher::watcher(namespaces, every);
@@ -160,25 +177,24 @@ fn follow_services(
     tasks: &mut JoinSet<()>,
     client: &Client,
     children: &Arc<Children>,
-    outputs: &Arc<Outputs>,
+    (outputs, book): (&Arc<Outputs>, &Arc<AddressBook>),
 ) {
     let services = watcher::watcher(Api::<Service>::all(client.clone()), settings());
     let mut gateways: BTreeMap<Child, ObjectName> = BTreeMap::new();
-    let outputs = Arc::clone(outputs);
+    let (outputs, book) = (Arc::clone(outputs), Arc::clone(book));
     let note = move |child: &Child, service: Option<&Service>| {
         let Some(service) = service else {
             if let Some(gateway) = gateways.remove(child) {
-                outputs.addresses.set(&gateway, None);
+                book.set_service(&gateway, None);
                 outputs.service_ports.set(&gateway, None);
             }
             return;
         };
-        let Some(gateway) = gateway_of(child, service, &outputs) else {
+        let name_of = labels::service_name;
+        let Some(gateway) = gateway_of(child, service.meta(), name_of, &outputs) else {
             return;
         };
-        let addresses = addresses(service);
-        let addresses = (!addresses.is_empty()).then_some(addresses);
-        outputs.addresses.set(&gateway, addresses);
+        book.set_service(&gateway, Some(addresses(service)));
         outputs.service_ports.set(&gateway, ports(service));
         gateways.insert(child.clone(), gateway);
     };
@@ -221,18 +237,38 @@ impl Watches<'_> {
     }
 }
 
-/// The Gateway whose listeners a Service leads to: not its metrics Service, and not one that only
-/// claims to belong to it.
-fn gateway_of(child: &Child, service: &Service, outputs: &Outputs) -> Option<ObjectName> {
-    let seen = ObservedChild::of(service.meta());
+/// The Gateway of an object whose name is made from that of its Gateway so: not its metrics Service, and not one
+/// that only claims to belong to it.
+fn gateway_of(
+    child: &Child,
+    metadata: &ObjectMeta,
+    name_of: fn(&str) -> String,
+    outputs: &Outputs,
+) -> Option<ObjectName> {
+    let seen = ObservedChild::of(metadata);
     let owner = seen.owner_name?;
-    if *child.name.name != *labels::service_name(&owner) {
+    if *child.name.name != *name_of(&owner) {
         return None;
     }
     let gateway = ObjectName::new(&child.name.namespace, &owner);
     let known = outputs.gateways.get(&gateway);
     let is_its_own = known.is_none_or(|it| seen.owner.as_deref() == Some(&*it.uid));
     is_its_own.then_some(gateway)
+}
+
+/// Where the addresses of a Gateway come from, as the leader has written it.
+fn source_in(metadata: &ObjectMeta) -> AddressSource {
+    let annotations = metadata.annotations.as_ref();
+    let written = annotations.and_then(|it| it.get(ANNOTATION));
+    let source = written.map(|it| serde_json::from_str(it));
+    source
+        .transpose()
+        .unwrap_or_else(|error| {
+            let name = metadata.name.as_deref().unwrap_or_default();
+            warn!(%error, config_map = name, "an annotation with the source of addresses is invalid");
+            None
+        })
+        .unwrap_or_default()
 }
 
 /// The ports of a Service and those in the pods that they lead to: an overlay may map one to the other, to

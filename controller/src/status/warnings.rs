@@ -356,7 +356,12 @@ const URGENT: [Reason; 3] = [
     Reason::Invalid,
 ];
 /// Reasons that are no mistake: what is not in use, or on its way.
-const UNREPORTED: [Reason; 3] = [Reason::NotInUse, Reason::Pending, Reason::NotAssigned];
+const UNREPORTED: [Reason; 4] = [
+    Reason::NodesNotReadable,
+    Reason::NotInUse,
+    Reason::Pending,
+    Reason::NotAssigned,
+];
 /// The reason of Events about what proxies reject.
 const REFUSED: &str = "RefusedByProxy";
 /// The reason of Events about what is corrected.

@@ -48,7 +48,7 @@ pub use crate::objects::object_ref::ObjectRef;
 pub use crate::objects::store::{Object, Store};
 pub use crate::options::{
     AssignedAddresses, CLUSTER_DOMAIN, CONTROLLER_NAME, DEFAULT_CLASS, Environment, ListenerLimits,
-    Options,
+    NoAddress, Options,
 };
 pub use crate::status::Statuses;
 

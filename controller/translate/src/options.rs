@@ -108,6 +108,22 @@ pub struct AssignedAddresses {
     pub default: Vec<GatewayAddress>,
     /// The ClusterIPs of its Service, which are also the default without a load balancer.
     pub cluster: Vec<GatewayAddress>,
+    /// Why there is no default address, if there is none.
+    pub absence: NoAddress,
+}
+
+/// Why a Gateway has no addresses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum NoAddress {
+    /// Its Service waits for a load balancer.
+    #[default]
+    Pending,
+    /// It is to have none: what sends requests to it knows where its proxies are.
+    Unneeded,
+    /// They are those of its nodes, of which none counts; why.
+    Nodes(String),
+    /// They are those of its nodes, which cannot be read; what to do. Requests are served all the same.
+    Unreadable(String),
 }
 
 impl AssignedAddresses {
@@ -165,6 +181,7 @@ impl Options {
 pub(crate) static NO_ADDRESSES: AssignedAddresses = AssignedAddresses {
     default: Vec::new(),
     cluster: Vec::new(),
+    absence: NoAddress::Pending,
 };
 
 /// The domain of most clusters, and the default of kubelet.

@@ -8,7 +8,7 @@ use translate::ObjectKind;
 use translate::files::{Source, admit};
 use translate::status::{ConditionStatus, ConditionType, Status};
 use translate::{
-    AssignedAddresses, CLUSTER_DOMAIN, Delta, Environment, Event, Object, ObjectRef, Options,
+    AssignedAddresses, CLUSTER_DOMAIN, Delta, Environment, Event, NoAddress, Object, ObjectRef, Options,
     Translator, api, session_keys,
 };
 use xds::model::{Kind, Model, ObjectName, Resource, SessionKey, SessionKeys};
@@ -477,6 +477,7 @@ fn a_wrong_reference_to_parameters_keeps_the_addresses() {
     let assigned = AssignedAddresses {
         default: vec![address],
         cluster: Vec::new(),
+        absence: NoAddress::Pending,
     };
     let gateway = ObjectName::new("default", "gw");
     for (group, kind, name) in [

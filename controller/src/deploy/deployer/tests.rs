@@ -1,5 +1,6 @@
 //! On paused time, with an API server in this process.
 
+mod addresses;
 #[cfg(feature = "test-hooks")]
 mod defects;
 mod mistakes;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use translate::api::GatewayAddress;
-use translate::{AssignedAddresses, Infrastructure};
+use translate::{AssignedAddresses, Infrastructure, NoAddress};
 
 use super::*;
 use crate::deploy::ports::{Port, Transport};
@@ -44,6 +45,10 @@ impl Scene {
     }
 
     fn of(outputs: Outputs, objects: &[(&str, Value)]) -> Self {
+        Self::reading(NodeReading::Disabled, outputs, objects)
+    }
+
+    fn reading(nodes: NodeReading, outputs: Outputs, objects: &[(&str, Value)]) -> Self {
         let (server, outputs) = (ApiServer::default(), Arc::new(outputs));
         server.put("/api/v1/namespaces/infra", json!({}));
         for (path, object) in objects {
@@ -63,6 +68,7 @@ impl Scene {
                 audience: "xds".to_owned(),
             },
             is_encrypted: true,
+            nodes,
         };
         let measures = QueueMeasures::new(&registry);
         let client = server.client();
@@ -350,6 +356,7 @@ async fn every_replica_reads_the_assigned_addresses() {
     let assigned = AssignedAddresses {
         default: vec![address],
         cluster: Vec::new(),
+        absence: NoAddress::Pending,
     };
     assert_eq!(scene.outputs.addresses.get(&edge()), Some(assigned));
     scene.server.remove(SERVICE);

@@ -1,6 +1,7 @@
 //! `GatewayParameters`: settings of a Gateway's workload and Service. Parsed leniently, field by
 //! field: the CRD in `k8s/crds` has validated them.
 
+mod addresses;
 mod scaling;
 
 use std::collections::BTreeMap;
@@ -9,6 +10,7 @@ use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements, SeccompProfile};
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use addresses::{AddressParameters, AddressesFrom};
 use scaling::replicas_or_autoscaling;
 pub use scaling::{Autoscaling, CPU_PERCENT, DisruptionBudget};
 
@@ -44,6 +46,8 @@ pub struct Parameters {
     pub seccomp_profile: Option<SeccompProfile>,
     /// The Service that leads to the proxies.
     pub service: ServiceParameters,
+    /// The addresses in the Gateway's status.
+    pub addresses: AddressParameters,
     /// Changes to the objects as they would be otherwise.
     pub overlays: Overlays,
 }
@@ -126,6 +130,8 @@ pub enum ServiceType {
     /// Only within the cluster.
     #[serde(rename = "ClusterIP")]
     ClusterIp,
+    /// There is no Service.
+    None,
 }
 
 impl ServiceType {
@@ -136,6 +142,7 @@ impl ServiceType {
             Self::LoadBalancer => "LoadBalancer",
             Self::NodePort => "NodePort",
             Self::ClusterIp => "ClusterIP",
+            Self::None => "None",
         }
     }
 }
@@ -213,6 +220,7 @@ impl Parameters {
                 node_ports: self.service.node_ports.or(class.service.node_ports),
                 annotations: both(self.service.annotations, class.service.annotations),
             },
+            addresses: self.addresses.or(class.addresses),
             overlays: self.overlays.over_defaults(class.overlays),
         }
     }

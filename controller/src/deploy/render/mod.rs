@@ -22,14 +22,15 @@ use translate::Infrastructure;
 use translate::api::ROUTABLE_IN_CLUSTER;
 use xds::model::ObjectName;
 
+use super::addresses::{ANNOTATION, AddressSource};
 use super::child::{Child, ChildKind};
-use super::parameters::{Parameters, Workload};
+use super::parameters::{Parameters, ServiceType, Workload};
 use super::ports::Port;
 use super::workload_problem::WorkloadProblem;
 use super::{labels, overlay};
 
 pub use scaling::ScaledBy;
-pub use service::addresses;
+pub use service::{address_source, addresses};
 
 /// The properties of a Gateway that its workload depends on.
 #[derive(Debug, Clone)]
@@ -99,8 +100,20 @@ pub struct Rendered {
 pub struct Rendering {
     /// The objects to apply, in any order.
     pub objects: Vec<Rendered>,
+    /// Whether there is a Service.
+    pub service: ServiceUse,
     /// What of its parameters is not in effect.
     pub problems: Vec<WorkloadProblem>,
+}
+
+/// Whether a Gateway has a Service for its listeners.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ServiceUse {
+    /// As soon as it has ports. It keeps one that it has while it has no ports.
+    #[default]
+    Wanted,
+    /// It is to have none.
+    None,
 }
 
 /// The objects of a Gateway. One without ports has no Service yet, since a Service must have a port.
@@ -125,7 +138,12 @@ pub fn render(input: &RenderInput, defaults: &Defaults) -> Rendering {
             rendering.objects.push(workload);
         }
     }
-    if !input.ports.is_empty() {
+    rendering.service = if service::service_type(input) == ServiceType::None {
+        ServiceUse::None
+    } else {
+        ServiceUse::Wanted
+    };
+    if !input.ports.is_empty() && rendering.service == ServiceUse::Wanted {
         let service = service::of_listeners(input);
         let changes = ("service", &overlays.service);
         let service = finished(input, ChildKind::Service, &service, changes);
@@ -315,8 +333,16 @@ fn account(input: &RenderInput, name: &str) -> ServiceAccount {
 fn config_map(input: &RenderInput, defaults: &Defaults, name: &str) -> ConfigMap {
     let authorities = defaults.authorities.clone();
     let data = authorities.map(|pem| BTreeMap::from([(pod::AUTHORITIES.to_owned(), pem)]));
+    let mut metadata = metadata(input, name);
+    let source = address_source(input);
+    if source != AddressSource::Service {
+        // Plain data always has a JSON form.
+        let source = serde_json::to_string(&source).unwrap_or_default();
+        let annotations = metadata.annotations.get_or_insert_default();
+        annotations.insert(ANNOTATION.to_owned(), source);
+    }
     ConfigMap {
-        metadata: metadata(input, name),
+        metadata,
         data,
         ..ConfigMap::default()
     }

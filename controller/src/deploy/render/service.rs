@@ -2,12 +2,13 @@
 
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use translate::AssignedAddresses;
 use translate::api::{GatewayAddress, ROUTABLE_IN_CLUSTER};
+use translate::{AssignedAddresses, NoAddress};
 
 use super::{RenderInput, metadata, non_empty, pod};
+use crate::deploy::addresses::{AddressSource, NodeAddresses};
 use crate::deploy::labels;
-use crate::deploy::parameters::ServiceType;
+use crate::deploy::parameters::{AddressesFrom, ServiceType};
 use crate::deploy::ports::{Port, Transport};
 
 /// The Service with the Gateway's ports.
@@ -47,13 +48,41 @@ pub(super) fn of_listeners(input: &RenderInput) -> Service {
 
 /// A Gateway that requests only ClusterIPs must not be reachable from outside, whatever its
 /// parameters say.
-fn service_type(input: &RenderInput) -> ServiceType {
-    let addresses = &input.infrastructure.addresses;
-    let is_internal = |it: &GatewayAddress| it.routability == ROUTABLE_IN_CLUSTER;
-    if !addresses.is_empty() && addresses.iter().all(is_internal) {
+pub(super) fn service_type(input: &RenderInput) -> ServiceType {
+    if is_internal(input) {
         return ServiceType::ClusterIp;
     }
     input.parameters.service.kind.unwrap_or_default()
+}
+
+/// Whether a Gateway requests ClusterIPs, and nothing else.
+fn is_internal(input: &RenderInput) -> bool {
+    let addresses = &input.infrastructure.addresses;
+    let is_internal = |it: &GatewayAddress| it.routability == ROUTABLE_IN_CLUSTER;
+    !addresses.is_empty() && addresses.iter().all(is_internal)
+}
+
+/// Where the addresses in a Gateway's status come from. What only nodes have implies them.
+#[must_use]
+pub fn address_source(input: &RenderInput) -> AddressSource {
+    let wanted = &input.parameters.addresses;
+    let is_of_nodes = wanted.kind.is_some() || wanted.selector.is_some();
+    let is_of_nodes = is_of_nodes || service_type(input) == ServiceType::NodePort;
+    let from_nodes = match wanted.from {
+        _ if is_internal(input) => false,
+        Some(from) => from == AddressesFrom::Nodes,
+        None => is_of_nodes,
+    };
+    if from_nodes {
+        return AddressSource::Nodes(NodeAddresses {
+            kind: wanted.kind,
+            selector: wanted.selector.clone(),
+        });
+    }
+    match service_type(input) {
+        ServiceType::None => AddressSource::Nowhere,
+        _ => AddressSource::Service,
+    }
 }
 
 fn port(port: Port) -> ServicePort {
@@ -92,8 +121,8 @@ pub(super) fn of_metrics(input: &RenderInput) -> Service {
     }
 }
 
-/// The addresses of a Gateway: assigned by the load balancer, or those of its Service in the
-/// cluster if it has another type.
+/// The addresses of a Gateway that its Service has: its external ones, which are assigned by the load balancer or
+/// are among its `externalIPs`, or else those in the cluster if it has another type.
 #[must_use]
 pub fn addresses(service: &Service) -> AssignedAddresses {
     let address = |kind: &str, value: &str, routability: &str| GatewayAddress {
@@ -108,10 +137,18 @@ pub fn addresses(service: &Service) -> AssignedAddresses {
         .filter(|it| *it != "None" && !it.is_empty());
     let cluster = cluster.map(|ip| address(IP_ADDRESS, ip, ROUTABLE_IN_CLUSTER));
     let cluster: Vec<GatewayAddress> = cluster.collect();
+    let external = spec.and_then(|it| it.external_ips.as_ref()).into_iter();
+    let external = external.flatten().map(|ip| address(IP_ADDRESS, ip, ""));
+    let external: Vec<GatewayAddress> = external.collect();
     if spec.and_then(|it| it.type_.as_deref()) != Some("LoadBalancer") {
         return AssignedAddresses {
-            default: cluster.clone(),
+            default: if external.is_empty() {
+                cluster.clone()
+            } else {
+                external
+            },
             cluster,
+            absence: NoAddress::Pending,
         };
     }
     let status = service.status.as_ref();
@@ -123,9 +160,12 @@ pub fn addresses(service: &Service) -> AssignedAddresses {
         (None, Some(name)) => Some(address("Hostname", name, "")),
         (None, None) => None,
     });
+    let mut default: Vec<GatewayAddress> = assigned.collect();
+    default.extend(external);
     AssignedAddresses {
-        default: assigned.collect(),
+        default,
         cluster,
+        absence: NoAddress::Pending,
     }
 }
 
@@ -161,6 +201,15 @@ mod tests {
             (
                 json!({"spec": {"type": "ClusterIP", "clusterIPs": ["None"]}}),
                 vec![],
+            ),
+            (
+                json!({"spec": {"type": "ClusterIP", "clusterIPs": ["10.0.0.1"], "externalIPs": ["192.0.2.7"]}}),
+                vec!["IPAddress 192.0.2.7 ", "in the cluster 10.0.0.1"],
+            ),
+            (
+                json!({"spec": {"type": "LoadBalancer", "externalIPs": ["192.0.2.7"]},
+                       "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}),
+                vec!["IPAddress 192.0.2.1 ", "IPAddress 192.0.2.7 "],
             ),
         ] {
             let service: Service = serde_json::from_value(service).expect("a Service");

@@ -8,7 +8,7 @@ use xds::model::ObjectName;
 use super::api;
 use super::api::{GatewayAddress, ROUTABILITY_SENTINEL, ROUTABLE_IN_CLUSTER};
 use crate::objects::reader::Reader;
-use crate::options::AssignedAddresses;
+use crate::options::{AssignedAddresses, NoAddress};
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
 
@@ -101,10 +101,19 @@ fn in_cluster(requested: &[GatewayAddress], assigned: &AssignedAddresses) -> Add
         [] => (assigned.default.clone(), Vec::new()),
         _ => assign(requested, assigned),
     };
+    let mut unknown = Vec::new();
     if reached_at.is_empty() && unmet.is_empty() {
-        let message =
-            "no address was assigned yet: the Gateway's Service waits for a load balancer";
-        unmet.push(Problem::new(Reason::AddressNotAssigned, "", message));
+        let missing = |message: &str| Problem::new(Reason::AddressNotAssigned, "", message);
+        match &assigned.absence {
+            NoAddress::Pending => unmet.push(missing(
+                "no address was assigned yet: the Gateway's Service waits for a load balancer",
+            )),
+            NoAddress::Nodes(why) => unmet.push(missing(why)),
+            NoAddress::Unneeded => {}
+            NoAddress::Unreadable(why) => {
+                unknown.push(Problem::new(Reason::NodesNotReadable, "", why.as_str()));
+            }
+        }
     }
     let kept = match &*reached_at {
         // What is requested may be the mistake.
@@ -117,7 +126,7 @@ fn in_cluster(requested: &[GatewayAddress], assigned: &AssignedAddresses) -> Add
     Addresses {
         bind: EVERY_ADDRESS,
         unusable: unmet.iter().filter(is_fatal).cloned().collect(),
-        unassigned: unassigned(unmet, reached_at.is_empty()),
+        unassigned: [unassigned(unmet, reached_at.is_empty()), unknown].concat(),
         reached_at,
         kept,
         refusals: unsupported(requested, &[IP_ADDRESS, HOSTNAME]),
@@ -129,7 +138,9 @@ fn assign(
     requested: &[GatewayAddress],
     assigned: &AssignedAddresses,
 ) -> (Vec<GatewayAddress>, Vec<Problem>) {
-    let AssignedAddresses { default, cluster } = assigned;
+    let AssignedAddresses {
+        default, cluster, ..
+    } = assigned;
     let others = cluster.iter().filter(|address| !default.contains(address));
     let others = others.map(|address| (address, false));
     let mut free: Vec<_> = default.iter().map(|address| (address, true)).collect();
@@ -159,7 +170,23 @@ fn assign(
     }
     let unmet = met.iter().zip(requested).enumerate();
     let unmet = unmet.filter(|(_, (met, _))| met.is_none());
-    let unmet = unmet.map(|(index, (_, request))| unsatisfied(index, request));
+    let unmet = unmet.map(|(index, (_, request))| {
+        let why = unsatisfied(index, request);
+        match &assigned.absence {
+            NoAddress::Pending => why,
+            NoAddress::Nodes(text) | NoAddress::Unreadable(text) if default.is_empty() => Problem {
+                message: text.clone(),
+                ..why
+            },
+            NoAddress::Unneeded => Problem {
+                message: "the Gateway has no Service, and so no addresses that it could request: remove this \
+                          one, or change `service.type` in its GatewayParameters"
+                    .to_owned(),
+                ..why
+            },
+            _ => why,
+        }
+    });
     let unmet = unmet.collect();
     (met.into_iter().flatten().collect(), unmet)
 }

@@ -78,6 +78,7 @@ pub fn level_of(kind: &str, reason: &str) -> Level {
             | "LiteralWildcard"
             | "NoEffect"
             | "NoTopologyHints"
+            | "NodesNotReadable"
             | "NotInUse"
             | "PlainTextToTlsPort"
             | "RefusesAll"

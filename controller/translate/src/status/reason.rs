@@ -85,6 +85,8 @@ pub enum Reason {
     /// Not in Gateway API: endpoints are to be preferred by where they are, and nothing says where.
     NoTopologyHints,
     NoValidCACertificate,
+    /// Not in Gateway API: the controller may not read the nodes whose addresses a Gateway has.
+    NodesNotReadable,
     NotAllowed,
     NotAllowedByListeners,
     NotAssigned,

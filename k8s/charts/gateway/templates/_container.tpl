@@ -50,6 +50,7 @@
   "CONTROLLER_LOG_LEVEL" .Values.controller.logLevel
   "CONTROLLER_NAME" (include "gateway.controllerName" .)
   "CONTROLLER_METRICS_ADDRESS" (printf "[::]:%d" (int $ports.metrics))
+  "CONTROLLER_NODE_ADDRESSES" (toString ((.Values.nodeAddresses | default dict).enabled | default false))
   "CONTROLLER_PROXY_IMAGE" (include "gateway.image" (dict "root" . "image" .Values.proxy.image))
   "CONTROLLER_PROXY_IMAGE_PULL_POLICY" (.Values.image.pullPolicy | default "IfNotPresent")
   "CONTROLLER_SERVICE" (include "gateway.fullname" .)

@@ -43,6 +43,17 @@ fn x_backend_permissions_depend_on_the_value_that_enables_them() {
 }
 
 #[test]
+fn permissions_for_addresses_of_nodes_depend_on_the_value_that_enables_them() {
+    let Some(helm) = Helm::find() else { return };
+    let without = rules(&helm, "{}", "ClusterRole");
+    let with = rules(&helm, "{nodeAddresses: {enabled: true}}", "ClusterRole");
+    assert_eq!(with[..without.len()], without);
+    let added = &with[without.len()..];
+    assert_eq!(names(added, "resources"), ["nodes", "pods"]);
+    assert_eq!(names(added, "verbs"), ["list", "watch"]);
+}
+
+#[test]
 fn nothing_is_granted_by_wildcard() {
     let Some(helm) = Helm::find() else { return };
     for kind in ["ClusterRole", "Role"] {

@@ -20,7 +20,7 @@ use crate::budgets::{Budget, Limits};
 use crate::gateway::api::GatewayAddress;
 use crate::gateway::infrastructure::Infrastructure;
 use crate::objects::object_ref::ObjectRef;
-use crate::options::{AssignedAddresses, ListenerLimits, Options};
+use crate::options::{AssignedAddresses, ListenerLimits, NoAddress, Options};
 use crate::status::Status;
 use universe::{VersionedObject, things};
 
@@ -185,6 +185,7 @@ fn events(step: &Step) -> Vec<Event> {
             let assigned = AssignedAddresses {
                 default: some.then_some(address).into_iter().collect(),
                 cluster: Vec::new(),
+                absence: NoAddress::Pending,
             };
             Event::AssignedAddresses(gateway, assigned)
         }
