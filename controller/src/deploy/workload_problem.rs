@@ -18,10 +18,13 @@ pub struct WorkloadProblem {
 }
 
 /// The types of these conditions, with their reasons.
-const KINDS: [(ConditionType, &[Reason]); 1] = [(
-    ConditionType::AutoscalingRefused,
-    &[Reason::AutoscalerExists, Reason::NoResourceRequest],
-)];
+const KINDS: [(ConditionType, &[Reason]); 2] = [
+    (
+        ConditionType::AutoscalingRefused,
+        &[Reason::AutoscalerExists, Reason::NoResourceRequest],
+    ),
+    (ConditionType::Degraded, &[Reason::RolloutsInterrupt]),
+];
 
 /// Adds the conditions to the status of a Gateway. Those that are not known yet, to a controller that has just
 /// become the leader, stay as they are in the cluster.

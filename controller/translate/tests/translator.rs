@@ -8,8 +8,8 @@ use translate::ObjectKind;
 use translate::files::{Source, admit};
 use translate::status::{ConditionStatus, ConditionType, Status};
 use translate::{
-    AssignedAddresses, CLUSTER_DOMAIN, Delta, Environment, Event, NoAddress, Object, ObjectRef, Options,
-    Translator, api, session_keys,
+    AssignedAddresses, CLUSTER_DOMAIN, Delta, Environment, Event, NoAddress, Object, ObjectRef,
+    Options, Translator, api, session_keys,
 };
 use xds::model::{Kind, Model, ObjectName, Resource, SessionKey, SessionKeys};
 

@@ -44,6 +44,8 @@ pub struct Parameters {
     pub shutdown: Shutdown,
     /// Which system calls the proxy may make.
     pub seccomp_profile: Option<SeccompProfile>,
+    /// Where the ports of the listeners are open.
+    pub exposure: Option<Exposure>,
     /// The Service that leads to the proxies.
     pub service: ServiceParameters,
     /// The addresses in the Gateway's status.
@@ -60,6 +62,16 @@ pub enum Workload {
     Deployment,
     /// One pod on each node.
     DaemonSet,
+}
+
+/// Where the ports of a Gateway's listeners are open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub enum Exposure {
+    /// At the pods.
+    #[default]
+    Pod,
+    /// Also at the nodes of the pods.
+    HostPort,
 }
 
 /// The proxy's program log.
@@ -109,7 +121,7 @@ pub struct Shutdown {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ServiceParameters {
-    /// Type of the Service; `None` means LoadBalancer.
+    /// Type of the Service; `None` means LoadBalancer, and no Service where the ports of nodes are open.
     #[serde(rename = "type")]
     pub kind: Option<ServiceType>,
     /// In addition to those of the Gateway's `infrastructure`.
@@ -170,6 +182,23 @@ pub struct Overlays {
 }
 
 impl Parameters {
+    /// Whether the ports of listeners are open at nodes.
+    #[must_use]
+    pub fn has_host_ports(&self) -> bool {
+        self.exposure == Some(Exposure::HostPort)
+    }
+
+    /// The type of the Service.
+    #[must_use]
+    pub fn service_type(&self) -> ServiceType {
+        let default = if self.has_host_ports() {
+            ServiceType::None
+        } else {
+            ServiceType::LoadBalancer
+        };
+        self.service.kind.unwrap_or(default)
+    }
+
     /// Parses the `spec` of an object.
     ///
     /// # Errors
@@ -215,6 +244,7 @@ impl Parameters {
                 deadline: self.shutdown.deadline.or(class.shutdown.deadline),
             },
             seccomp_profile: self.seccomp_profile.or(class.seccomp_profile),
+            exposure: self.exposure.or(class.exposure),
             service: ServiceParameters {
                 kind: self.service.kind.or(class.service.kind),
                 node_ports: self.service.node_ports.or(class.service.node_ports),

@@ -355,19 +355,18 @@ fn deployment(
     name: &str,
     replicas: Option<i32>,
 ) -> Deployment {
-    let one = |count| Some(IntOrString::Int(count));
+    let (max_surge, max_unavailable) = rolling(input);
     Deployment {
         metadata: metadata(input, name),
         spec: DeploymentSpec {
             replicas,
             selector: selector(input),
             template: template(input, defaults, name),
-            // A new pod is ready before an old one is stopped.
             strategy: Some(DeploymentStrategy {
                 type_: Some("RollingUpdate".to_owned()),
                 rolling_update: Some(RollingUpdateDeployment {
-                    max_surge: one(1),
-                    max_unavailable: one(0),
+                    max_surge,
+                    max_unavailable,
                 }),
             }),
             ..DeploymentSpec::default()
@@ -377,7 +376,7 @@ fn deployment(
 }
 
 fn daemon_set(input: &RenderInput, defaults: &Defaults, name: &str) -> DaemonSet {
-    let one = |count| Some(IntOrString::Int(count));
+    let (max_surge, max_unavailable) = rolling(input);
     DaemonSet {
         metadata: metadata(input, name),
         spec: DaemonSetSpec {
@@ -386,14 +385,26 @@ fn daemon_set(input: &RenderInput, defaults: &Defaults, name: &str) -> DaemonSet
             update_strategy: Some(DaemonSetUpdateStrategy {
                 type_: Some("RollingUpdate".to_owned()),
                 rolling_update: Some(RollingUpdateDaemonSet {
-                    max_surge: one(1),
-                    max_unavailable: one(0),
+                    max_surge,
+                    max_unavailable,
                 }),
             }),
             ..DaemonSetSpec::default()
         },
         ..DaemonSet::default()
     }
+}
+
+/// How many pods a rollout adds, and how many may be missing: a new pod is ready before an old one is stopped,
+/// unless it needs the ports that the old one has of the node.
+fn rolling(input: &RenderInput) -> (Option<IntOrString>, Option<IntOrString>) {
+    let (surge, unavailable) = if input.parameters.has_host_ports() {
+        (0, 1)
+    } else {
+        (1, 0)
+    };
+    let count = |count| Some(IntOrString::Int(count));
+    (count(surge), count(unavailable))
 }
 
 fn selector(input: &RenderInput) -> LabelSelector {

@@ -16,6 +16,7 @@ use xds::model::GatewayDuration;
 
 use super::{Defaults, RenderInput, selector};
 use crate::deploy::parameters::{Driver, Parameters, Workload};
+use crate::deploy::ports::Transport;
 
 pub(super) fn spec(input: &RenderInput, defaults: &Defaults, name: &str) -> PodSpec {
     let parameters = &input.parameters;
@@ -101,10 +102,7 @@ fn container(input: &RenderInput, defaults: &Defaults, driver: Option<Driver>) -
         image_pull_policy: Some(defaults.image_pull_policy.clone()),
         args: Some(vec!["run".to_owned()]),
         env: Some(environment(input, defaults, driver)),
-        ports: Some(vec![
-            port("metrics", METRICS_PORT),
-            port("readiness", READINESS_PORT),
-        ]),
+        ports: Some(ports(input)),
         readiness_probe: Some(Probe {
             http_get: Some(HTTPGetAction {
                 path: Some("/healthz/ready".to_owned()),
@@ -140,11 +138,33 @@ fn requests() -> ResourceRequirements {
     }
 }
 
-fn port(name: &str, number: i32) -> ContainerPort {
+/// Those of listeners need no mention, unless nodes have them too.
+fn ports(input: &RenderInput) -> Vec<ContainerPort> {
+    let mut all = vec![
+        port("metrics", "TCP", METRICS_PORT),
+        port("readiness", "TCP", READINESS_PORT),
+    ];
+    if input.parameters.has_host_ports() {
+        all.extend(input.ports.iter().map(|listener| {
+            let (name, protocol) = match listener.transport {
+                Transport::Tcp => ("tcp", "TCP"),
+                Transport::Udp => ("udp", "UDP"),
+            };
+            let number = i32::from(listener.number);
+            ContainerPort {
+                host_port: Some(number),
+                ..port(&format!("{name}-{number}"), protocol, number)
+            }
+        }));
+    }
+    all
+}
+
+fn port(name: &str, protocol: &str, number: i32) -> ContainerPort {
     ContainerPort {
         name: Some(name.to_owned()),
         container_port: number,
-        protocol: Some("TCP".to_owned()),
+        protocol: Some(protocol.to_owned()),
         ..ContainerPort::default()
     }
 }

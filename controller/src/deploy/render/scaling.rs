@@ -68,6 +68,9 @@ pub(super) fn add_deployment(
             }
         }
     };
+    rendering
+        .problems
+        .extend(interruption(input, &workload, most));
     if let Some(budget) = budget(input, name, &workload, most) {
         rendering.objects.push(budget);
     }
@@ -268,6 +271,29 @@ fn budget(
     let changes = ("podDisruptionBudget", overlay);
     let kind = ChildKind::PodDisruptionBudget;
     Some(finished(input, kind, &object, changes))
+}
+
+/// That rollouts interrupt requests: the only pod ends before another one can have its ports.
+fn interruption(
+    input: &RenderInput,
+    workload: &Rendered,
+    most: Option<i32>,
+) -> Option<WorkloadProblem> {
+    let object = workload.object.as_ref().ok()?;
+    let replicas = object["spec"]["replicas"].as_i64();
+    let is_single = match (most, replicas) {
+        (Some(most), _) => most == 1,
+        (None, Some(replicas)) => replicas == 1,
+        (None, None) => input.scaled_by == ScaledBy::Nobody,
+    };
+    (input.parameters.has_host_ports() && is_single).then(|| WorkloadProblem {
+        kind: ConditionType::Degraded,
+        reason: Reason::RolloutsInterrupt,
+        message: "with `exposure: HostPort`, a new pod waits until the former one has released the ports of the \
+                  node, so each rollout of a single replica interrupts requests: set `workload` to DaemonSet or \
+                  `replicas` to 2 or more in the GatewayParameters"
+            .to_owned(),
+    })
 }
 
 const CPU: &str = "cpu";

@@ -52,7 +52,7 @@ pub(super) fn service_type(input: &RenderInput) -> ServiceType {
     if is_internal(input) {
         return ServiceType::ClusterIp;
     }
-    input.parameters.service.kind.unwrap_or_default()
+    input.parameters.service_type()
 }
 
 /// Whether a Gateway requests ClusterIPs, and nothing else.
@@ -66,8 +66,12 @@ fn is_internal(input: &RenderInput) -> bool {
 #[must_use]
 pub fn address_source(input: &RenderInput) -> AddressSource {
     let wanted = &input.parameters.addresses;
-    let is_of_nodes = wanted.kind.is_some() || wanted.selector.is_some();
-    let is_of_nodes = is_of_nodes || service_type(input) == ServiceType::NodePort;
+    let is_at_nodes = match service_type(input) {
+        ServiceType::NodePort => true,
+        ServiceType::None => input.parameters.has_host_ports(),
+        ServiceType::LoadBalancer | ServiceType::ClusterIp => false,
+    };
+    let is_of_nodes = is_at_nodes || wanted.kind.is_some() || wanted.selector.is_some();
     let from_nodes = match wanted.from {
         _ if is_internal(input) => false,
         Some(from) => from == AddressesFrom::Nodes,

@@ -113,12 +113,14 @@ fn why_unscheduled(pod: &Value, state: WorkloadState<'_>) -> Option<String> {
     if is_serving && !is_overdue && age.is_none_or(|it| it < SCHEDULED_AFTER) {
         return None;
     }
-    Some(format!(
-        "pod {} is on no node: {}; add such nodes, or change `spec.resources` and `spec.overlays` of the Gateway's \
-         GatewayParameters",
-        text(&pod["metadata"]["name"]),
-        text(&unscheduled["message"])
-    ))
+    let (name, why) = (text(&pod["metadata"]["name"]), text(&unscheduled["message"]));
+    let advice = if why.contains("free ports") {
+        "another pod has a port of this Gateway there, of another Gateway with `exposure: HostPort` or of this one: \
+         give the listener another port, or the Gateways different nodes, and have no more replicas than nodes"
+    } else {
+        "add such nodes, or change `spec.resources` and `spec.overlays` of the Gateway's GatewayParameters"
+    };
+    Some(format!("pod {name} is on no node: {why}; {advice}"))
 }
 
 /// What keeps a container of a pod from running, and whether it is a matter of the GatewayParameters.

@@ -82,6 +82,7 @@ pub fn level_of(kind: &str, reason: &str) -> Level {
             | "NotInUse"
             | "PlainTextToTlsPort"
             | "RefusesAll"
+            | "RolloutsInterrupt"
             | "RouteRulesOverlap"
             | "TrustsEveryAddress"
             | "ZoneUnknown",

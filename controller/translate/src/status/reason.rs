@@ -115,6 +115,8 @@ pub enum Reason {
     ResolvedRefs,
     /// Not in Gateway API: another rule has the same match.
     RouteRulesOverlap,
+    /// Not in Gateway API: the only proxy of a Gateway ends before its successor can start.
+    RolloutsInterrupt,
     /// Not in Gateway API: the route exceeds a budget.
     RouteTooLarge,
     /// Not in Gateway API: the session keys of a Gateway cannot be read or written.

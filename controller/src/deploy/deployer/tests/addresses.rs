@@ -51,7 +51,11 @@ async fn a_gateway_on_node_ports_has_the_addresses_of_its_nodes() {
     assert!(addresses(&scene).is_err());
     put_proxy(&scene, "1", "a", "True");
     sleep(Duration::from_millis(100)).await;
-    assert_eq!(addresses(&scene), Ok(vec!["10.0.0.10".into()]), "the first one counts at once");
+    assert_eq!(
+        addresses(&scene),
+        Ok(vec!["10.0.0.10".into()]),
+        "the first one counts at once"
+    );
     put_proxy(&scene, "2", "b", "True");
     settle().await;
     assert_eq!(addresses(&scene), Ok(vec!["10.0.0.10".into()]));
