@@ -14,6 +14,10 @@ pub(crate) static BACKEND: LazyLock<Schema> = LazyLock::new(|| load(BACKEND_DEFI
 pub(crate) static TRAFFIC_POLICY: LazyLock<Schema> =
     LazyLock::new(|| load(TRAFFIC_POLICY_DEFINITION, &REDUCED));
 
+/// The schema of `GatewayParameters`, which are read in clusters only.
+pub(crate) static GATEWAY_PARAMETERS: LazyLock<Schema> =
+    LazyLock::new(|| load(PARAMETERS_DEFINITION, &[]));
+
 /// `reduced` are the fields, as JSON pointers, that accept more than their maximum.
 fn load(definition: &str, reduced: &[&str]) -> Schema {
     let composed = compose(definition).ok().flatten();
@@ -41,6 +45,8 @@ const BACKEND_DEFINITION: &str =
     include_str!("../../../../k8s/crds/gateway-system.io_backends.yaml");
 const TRAFFIC_POLICY_DEFINITION: &str =
     include_str!("../../../../k8s/crds/gateway-system.io_trafficpolicies.yaml");
+const PARAMETERS_DEFINITION: &str =
+    include_str!("../../../../k8s/crds/gateway-system.io_gatewayparameters.yaml");
 
 #[cfg(test)]
 mod tests {
@@ -59,6 +65,7 @@ mod tests {
     fn the_resource_definitions_load() {
         LazyLock::force(&super::BACKEND);
         LazyLock::force(&super::TRAFFIC_POLICY);
+        LazyLock::force(&super::GATEWAY_PARAMETERS);
     }
 
     /// The schema of `spec.limits`.
@@ -110,7 +117,7 @@ mod tests {
         for definition in [
             super::BACKEND_DEFINITION,
             super::TRAFFIC_POLICY_DEFINITION,
-            PARAMETERS_DEFINITION,
+            super::PARAMETERS_DEFINITION,
         ] {
             let value = compose(definition)
                 .expect("YAML")
@@ -124,10 +131,6 @@ mod tests {
         }
     }
 
-    /// Nothing but the controller reads such objects, and it leaves admission to the API server.
-    const PARAMETERS_DEFINITION: &str =
-        include_str!("../../../../k8s/crds/gateway-system.io_gatewayparameters.yaml");
-
     #[test]
     fn every_validation_rule_has_a_failing_case() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/admit");
@@ -140,6 +143,7 @@ mod tests {
             "backend.yaml",
             "balance.yaml",
             "error_pages.yaml",
+            "gateway_parameters.yaml",
             "health_check.yaml",
             "jwt.yaml",
             "path_rewrite.yaml",
@@ -149,7 +153,11 @@ mod tests {
             "traffic_policy.yaml",
         ];
         let findings = files.map(case).concat();
-        for definition in [super::BACKEND_DEFINITION, super::TRAFFIC_POLICY_DEFINITION] {
+        for definition in [
+            super::BACKEND_DEFINITION,
+            super::TRAFFIC_POLICY_DEFINITION,
+            super::PARAMETERS_DEFINITION,
+        ] {
             let value = compose(definition)
                 .expect("YAML")
                 .expect("a document")

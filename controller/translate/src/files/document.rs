@@ -197,6 +197,10 @@ impl Draft<'_> {
             Outcome::PassedOver { kind } => {
                 self.exceptions.skipped.push((kind, spans.at.line));
             }
+            Outcome::Checked { kind, id, remarks } => {
+                self.remark(Some(&id), spans, remarks);
+                self.exceptions.skipped.push((kind, spans.at.line));
+            }
             Outcome::Unidentified { remarks } => {
                 self.exceptions.opaque = true;
                 self.remark(None, spans, remarks);

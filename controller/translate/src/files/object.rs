@@ -6,7 +6,7 @@ use super::admissions::{ADMISSIONS, Admission};
 use super::finding::{Reason, Remark, Severity};
 use super::path::{FieldPath, PathStep};
 use super::unknown_fields::UnknownFields;
-use super::{suggest, syntax};
+use super::{crd, suggest, syntax};
 use crate::objects::kinds::{GATEWAY_GROUP, OWN_GROUP, ObjectKind};
 use crate::objects::object_ref::ObjectRef;
 use crate::objects::store::Object;
@@ -19,6 +19,13 @@ pub(crate) enum Outcome {
     PassedOver {
         /// Such as `apps/v1 Deployment`.
         kind: String,
+    },
+    /// Its kind is not used here but in clusters, where its definition would find this.
+    Checked {
+        /// Such as `gateway-system.io/v1alpha1 GatewayParameters`.
+        kind: String,
+        id: ObjectRef,
+        remarks: Vec<Remark>,
     },
     /// It cannot be identified.
     Unidentified { remarks: Vec<Remark> },
@@ -46,6 +53,9 @@ pub(crate) fn read(value: Value, unknown_fields: UnknownFields) -> Outcome {
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
     let kind = match find(group, &kind_name) {
         KindLookup::Read(kind) => kind,
+        KindLookup::OfClusters => {
+            return read_of_clusters(version, fields, unknown_fields);
+        }
         KindLookup::Foreign => {
             return Outcome::PassedOver {
                 kind: format!("{api_version} {kind_name}"),
@@ -101,7 +111,7 @@ fn name(
     }
     let id = ObjectRef {
         kind: kind.kind,
-        name: identify(kind, &mut fields)?,
+        name: identify(kind.kind, kind.check_name, &mut fields)?,
     };
     Ok((id, Value::Object(fields)))
 }
@@ -217,9 +227,48 @@ fn text(fields: &Map<String, Value>, name: &str) -> Result<String, (FieldPath, S
     }
 }
 
+/// Checks `GatewayParameters` as an API server would.
+fn read_of_clusters(
+    version: &str,
+    mut fields: Map<String, Value>,
+    unknown_fields: UnknownFields,
+) -> Outcome {
+    let kind = ObjectKind::GatewayParameters;
+    for name in ["apiVersion", "kind", "status"] {
+        fields.remove(name);
+    }
+    let name = match identify(kind, syntax::subdomain, &mut fields) {
+        Ok(name) => name,
+        Err(remarks) => return Outcome::Unidentified { remarks },
+    };
+    let mut value = Value::Object(fields);
+    // Overlays have them, to remove fields.
+    drop_all_nulls(&mut value);
+    let mut remarks = metadata(&value);
+    if kind.definition().versions.contains(&version) {
+        remarks.extend(crd::GATEWAY_PARAMETERS.admit(&mut value));
+    } else {
+        let path = FieldPath::default().field("apiVersion");
+        let expected = kind.api_version();
+        let text = format!("version `{version}` is not supported: use {expected}");
+        remarks.push(Remark::error(&path, Reason::UnsupportedVersion, text));
+    }
+    for remark in &mut remarks {
+        unknown_fields.complete(remark, |_| false);
+    }
+    drop_consequences(&mut remarks);
+    Outcome::Checked {
+        kind: format!("{} {kind}", kind.api_version()),
+        id: ObjectRef::new(kind, &name),
+        remarks,
+    }
+}
+
 /// The result of looking up a group and kind.
 enum KindLookup {
     Read(&'static Admission),
+    /// Kinds that only clusters use, and that are checked.
+    OfClusters,
     Foreign,
     /// Probably a typo in `field`.
     Typo {
@@ -230,6 +279,19 @@ enum KindLookup {
 
 fn find(group: &str, name: &str) -> KindLookup {
     let named = ObjectKind::named(name);
+    if named == Some(ObjectKind::GatewayParameters) {
+        if group == OWN_GROUP {
+            return KindLookup::OfClusters;
+        }
+        // kgateway has a kind of this name too.
+        if is_typo(group, OWN_GROUP) {
+            let written = ObjectKind::GatewayParameters.api_version();
+            return KindLookup::Typo {
+                field: "apiVersion",
+                text: format!("{group} has no {name}: write {written}"),
+            };
+        }
+    }
     let admission = named.and_then(Admission::of_kind);
     if let Some(admission) = admission {
         let known = admission.kind.group();
@@ -272,7 +334,11 @@ fn is_typo(group: &str, known: &str) -> bool {
 }
 
 /// Namespace and name; sets the default namespace.
-fn identify(kind: &Admission, fields: &mut Map<String, Value>) -> Result<ObjectName, Vec<Remark>> {
+fn identify(
+    kind: ObjectKind,
+    check_name: fn(&str) -> syntax::Verdict,
+    fields: &mut Map<String, Value>,
+) -> Result<ObjectName, Vec<Remark>> {
     let path = FieldPath::default().field("metadata");
     let Some(Value::Object(metadata)) = fields.get_mut("metadata") else {
         let text = "is required: an object needs metadata with a name";
@@ -297,9 +363,9 @@ fn identify(kind: &Admission, fields: &mut Map<String, Value>) -> Result<ObjectN
             )]);
         }
     };
-    if !kind.kind.is_namespaced() {
+    if !kind.is_namespaced() {
         metadata.remove("namespace");
-        check_syntax(&path, "name", &name, kind.check_name)?;
+        check_syntax(&path, "name", &name, check_name)?;
         return Ok(ObjectName::new("", &name));
     }
     let namespace = match metadata.get("namespace") {
@@ -316,7 +382,7 @@ fn identify(kind: &Admission, fields: &mut Map<String, Value>) -> Result<ObjectN
         }
     };
     metadata.insert("namespace".to_owned(), Value::String(namespace.clone()));
-    check_syntax(&path, "name", &name, kind.check_name)?;
+    check_syntax(&path, "name", &name, check_name)?;
     check_syntax(&path, "namespace", &namespace, syntax::label)?;
     Ok(ObjectName::new(&namespace, &name))
 }

@@ -24,11 +24,16 @@ impl UnknownFields {
     /// Completes the remark on an unknown field of an object of this kind. One that may restrict
     /// access is not ignored: the object would allow more than intended.
     pub(crate) fn complete_remark(self, kind: &Admission, remark: &mut Remark) {
+        self.complete(remark, kind.may_restrict_access);
+    }
+
+    /// The same, by a function that says whether a field may restrict access.
+    pub(crate) fn complete(self, remark: &mut Remark, may_restrict: impl Fn(&[&str]) -> bool) {
         if remark.reason != Reason::UnknownField {
             return;
         }
         match self {
-            Self::Warn if !(kind.may_restrict_access)(&remark.path.names()) => {
+            Self::Warn if !may_restrict(&remark.path.names()) => {
                 remark.text += ": it has no effect";
             }
             Self::Warn => {

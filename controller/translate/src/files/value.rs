@@ -49,7 +49,7 @@ pub fn admit_value(kind: ObjectKind, value: Map<String, Value>) -> Option<Admitt
             fail_closed: None,
             findings: findings(None, remarks),
         },
-        Outcome::PassedOver { .. } => return None,
+        Outcome::PassedOver { .. } | Outcome::Checked { .. } => return None,
     };
     Some(admitted)
 }

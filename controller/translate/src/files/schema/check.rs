@@ -13,7 +13,13 @@ use crate::files::suggest;
 
 impl Schema {
     pub(crate) fn check(&self, value: &Value, path: &mut FieldPath, remarks: &mut Vec<Remark>) {
-        if let Some(text) = self.kind.and_then(|kind| kind.refuses(value)) {
+        let wrong_type = self.kind.and_then(|kind| kind.refuses(value));
+        let is_scalar = value.is_i64() || value.is_u64() || value.is_string();
+        let wrong_type = wrong_type.or_else(|| {
+            let is_wrong = self.is_int_or_string && !is_scalar;
+            is_wrong.then(|| format!("{} is not an integer or text", brief(value)))
+        });
+        if let Some(text) = wrong_type {
             remarks.push(Remark::error(path, Reason::WrongType, text));
             return;
         }
@@ -59,7 +65,7 @@ impl Schema {
             }
         }
         for (name, inner) in fields {
-            if let Some(schema) = self.properties.get(name) {
+            if let Some(schema) = self.of_field(name) {
                 path.push_field(name);
                 schema.check(inner, path, remarks);
                 path.pop();
@@ -146,7 +152,12 @@ impl Schema {
                 "characters",
             ),
             Value::Array(items) => (items.len(), self.min_items, self.max_items, "items"),
-            Value::Object(fields) => (fields.len(), self.min_properties, None, "fields"),
+            Value::Object(fields) => (
+                fields.len(),
+                self.min_properties,
+                self.max_properties,
+                "fields",
+            ),
             _ => return None,
         };
         if min.is_some_and(|min| size < min) {
@@ -255,7 +266,11 @@ fn list(values: &[Value]) -> String {
 }
 
 /// Patterns of our CRDs, in words.
-const KNOWN_PATTERNS: [(&str, &str); 14] = [
+const KNOWN_PATTERNS: [(&str, &str); 15] = [
+    (
+        r"^(100|[0-9]{1,2})%$",
+        "a number, or a percentage such as 50%",
+    ),
     (
         "^([0-9]{1,5}(h|m|s|ms)){1,4}$",
         "a duration such as 1h, 1m30s or 250ms",

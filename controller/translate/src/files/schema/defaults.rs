@@ -11,7 +11,9 @@ impl Schema {
     pub(crate) fn prune(&self, value: &mut Value, path: &mut FieldPath, remarks: &mut Vec<Remark>) {
         match value {
             // A schema without properties, such as that of `metadata`, prunes nothing.
-            Value::Object(fields) if !self.properties.is_empty() => {
+            Value::Object(fields)
+                if !self.properties.is_empty() && !self.preserves_unknown_fields =>
+            {
                 fields.retain(|name, inner| {
                     path.push_field(name);
                     match self.properties.get(name) {

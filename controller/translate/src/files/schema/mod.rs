@@ -35,6 +35,14 @@ pub(crate) struct Schema {
     #[serde(default)]
     required: Vec<String>,
     items: Option<Box<Schema>>,
+    /// The schema of all fields of a mapping, whose names are free.
+    additional_properties: Option<Box<Schema>>,
+    /// Whether fields without a schema stay.
+    #[serde(default, rename = "x-kubernetes-preserve-unknown-fields")]
+    preserves_unknown_fields: bool,
+    /// Whether it is an integer or a text, such as `50%`.
+    #[serde(default, rename = "x-kubernetes-int-or-string")]
+    is_int_or_string: bool,
     #[serde(default)]
     any_of: Vec<Schema>,
     default: Option<Value>,
@@ -52,6 +60,7 @@ pub(crate) struct Schema {
     min_items: Option<usize>,
     max_items: Option<usize>,
     min_properties: Option<usize>,
+    max_properties: Option<usize>,
     pattern: Option<Pattern>,
     format: Option<Format>,
     #[serde(default, rename = "x-kubernetes-list-type")]
@@ -101,6 +110,12 @@ impl TryFrom<String> for Pattern {
 }
 
 impl Schema {
+    /// The schema of a field of a mapping, if it has one.
+    fn of_field(&self, name: &str) -> Option<&Self> {
+        let free = self.additional_properties.as_deref();
+        self.properties.get(name).or(free)
+    }
+
     /// Does what an API server does on a write: prunes unknown fields (each is a remark, subject to
     /// [`UnknownFields`](super::UnknownFields)), sets defaults, checks bounds, and evaluates rules
     /// on well-formed values.

@@ -59,7 +59,7 @@ impl Schema {
         match value {
             Value::Object(fields) => {
                 for (name, inner) in fields {
-                    if let Some(schema) = self.properties.get(name) {
+                    if let Some(schema) = self.of_field(name) {
                         path.push_field(name);
                         schema.check_rules(inner, path, remarks);
                         path.pop();
@@ -95,7 +95,7 @@ impl Schema {
             }
             Value::Object(fields) => {
                 let field = |(name, inner): (&String, _)| {
-                    let schema = self.properties.get(name)?;
+                    let schema = self.of_field(name)?;
                     Some((escape(name), schema.to_cel(inner)))
                 };
                 fields
