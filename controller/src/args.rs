@@ -44,6 +44,10 @@ pub enum Command {
 
 /// Arguments of `controller run`.
 #[derive(Debug, Clone, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub struct RunArgs {
     /// Address of the xDS server
     #[arg(long, env = "CONTROLLER_XDS_ADDRESS", default_value = "[::]:9978")]
@@ -130,7 +134,7 @@ pub struct RunArgs {
     pub x_backend: bool,
 
     /// Whether to read the nodes of the cluster and the pods of proxies, for the addresses of Gateways whose
-    /// Service is of type NodePort, or whose GatewayParameters have `addresses.from: Nodes`
+    /// Service is of type `NodePort`, or whose GatewayParameters have `addresses.from: Nodes`
     #[arg(
         long,
         env = "CONTROLLER_NODE_ADDRESSES",

@@ -1,7 +1,7 @@
 //! Applies the objects of one Gateway: server-side apply with one field manager. Requests that need not
 //! wait for each other are sent together: what a Gateway waits for is the time of three, not of ten.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -387,6 +387,9 @@ impl Applier {
         let Some(old) = old else {
             return Ok(None);
         };
+        if share_host_ports(&found.data, &old.data) {
+            return Ok(None);
+        }
         let old = PodCounts::of(child.kind, &old.data, 0);
         Ok((!pods.can_replace(old)).then(|| format!("{new} is ready: {pods}")))
     }
@@ -460,6 +463,20 @@ fn applying(is_forced: bool) -> PatchParams {
         force: is_forced,
         ..PatchParams::default()
     }
+}
+
+/// Whether pods of two workloads need the same ports of nodes: those of the new one do not start where the old
+/// ones run.
+fn share_host_ports(new: &Value, old: &Value) -> bool {
+    let ports = |workload: &Value| -> BTreeSet<String> {
+        let containers = workload["spec"]["template"]["spec"]["containers"].as_array();
+        let ports = { containers.into_iter().flatten() }.filter_map(|it| it["ports"].as_array());
+        let of_hosts = ports.flatten().filter(|it| it["hostPort"].is_number());
+        of_hosts
+            .map(|it| format!("{} {}", it["protocol"], it["hostPort"]))
+            .collect()
+    };
+    !ports(new).is_disjoint(&ports(old))
 }
 
 /// The fewest pods that an autoscaler will have. Until it looks for the first time, its Deployment has one.

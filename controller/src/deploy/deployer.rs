@@ -79,8 +79,12 @@ impl Deployer {
     }
 
     async fn follow(&mut self, mut leadership: Leadership, mut stopping: Stopping) {
+        let read = async {
+            self.input.children.listed().await;
+            self.addresses.nodes_read().await;
+        };
         tokio::select! {
-            () = self.input.children.listed() => {}
+            () = read => {}
             () = stopping.stopped() => return,
         }
         self.addresses.open();

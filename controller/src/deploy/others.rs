@@ -67,7 +67,7 @@ impl Sources {
         }
     }
 
-    /// A HorizontalPodAutoscaler of somebody else for the Deployment of this name.
+    /// A `HorizontalPodAutoscaler` of somebody else for the Deployment of this name.
     async fn other_autoscaler(
         &self,
         (gateway, uid): (&ObjectName, &str),
@@ -117,14 +117,14 @@ impl Sources {
             Err(Unknown) => {
                 // Nothing is made or deleted for what is not known.
                 let present = self.children.get(&rendering.objects[place].child);
-                if !present.is_some_and(|it| it.owner.as_deref() == Some(uid)) {
+                if present.is_none_or(|it| it.owner.as_deref() != Some(uid)) {
                     rendering.objects.remove(place);
                 }
             }
         }
     }
 
-    /// The name of a PodDisruptionBudget of somebody else that selects pods with these labels.
+    /// The name of a `PodDisruptionBudget` of somebody else that selects pods with these labels.
     async fn other_budget(
         &self,
         (gateway, uid): (&ObjectName, &str),

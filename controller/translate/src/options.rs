@@ -127,10 +127,11 @@ pub enum NoAddress {
 }
 
 impl AssignedAddresses {
-    /// Whether there are no addresses.
+    /// Whether there are no addresses, and none are known to be missing for another reason than that it takes time.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.default.is_empty() && self.cluster.is_empty()
+        let is_pending = self.absence == NoAddress::Pending;
+        self.default.is_empty() && self.cluster.is_empty() && is_pending
     }
 }
 

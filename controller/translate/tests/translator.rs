@@ -562,3 +562,57 @@ spec:
   parentRefs: [{name: gw, sectionName: http}]
   rules: [{filters: [{type: RequestRedirect, requestRedirect: {scheme: https}}]}]
 ";
+
+/// What a Gateway without addresses says depends on why it has none.
+#[test]
+fn a_gateway_without_addresses_says_why() {
+    let gateway = ObjectName::new("default", "gw");
+    let cases = [
+        (
+            NoAddress::Pending,
+            ConditionStatus::False,
+            Some("waits for a load balancer"),
+        ),
+        (
+            NoAddress::Nodes("no node has a proxy".to_owned()),
+            ConditionStatus::False,
+            Some("no node has a proxy"),
+        ),
+        (
+            NoAddress::Unreadable("set the value".to_owned()),
+            ConditionStatus::True,
+            Some("set the value"),
+        ),
+        (NoAddress::Unneeded, ConditionStatus::True, None),
+    ];
+    for (absence, programmed, unassigned) in cases {
+        let mut translator = Translator::new(Options::cluster());
+        let assigned = AssignedAddresses {
+            absence: absence.clone(),
+            ..AssignedAddresses::default()
+        };
+        let mut batch = upserts(GATEWAY);
+        batch.push(Event::AssignedAddresses(gateway.clone(), assigned));
+        batch.push(Event::Start);
+        let delta = translator.apply(batch, Timestamp::UNIX_EPOCH);
+        let mut statuses = delta.statuses.iter();
+        let status = statuses.find(|(object, _)| object.kind == ObjectKind::Gateway);
+        let Some((_, Some(Status::Gateway(status)))) = status else {
+            panic!("the Gateway has no status: {status:?}");
+        };
+        let condition = |kind| {
+            let mut conditions = status.conditions.iter();
+            conditions
+                .find(|it| it.kind == kind)
+                .expect("it is written")
+        };
+        let is_programmed = condition(ConditionType::Programmed).status;
+        assert_eq!(is_programmed, programmed, "{absence:?}");
+        let assigned = condition(ConditionType::AddressesAssigned);
+        let message = &assigned.message;
+        match unassigned {
+            Some(text) => assert!(message.contains(text), "{absence:?}: {message}"),
+            None => assert_eq!(assigned.status, ConditionStatus::True, "{message}"),
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use translate::{AssignedAddresses, NoAddress};
 use xds::model::ObjectName;
@@ -23,6 +23,8 @@ pub(in crate::deploy) struct AddressBook {
     known: Mutex<Known>,
     /// That there is something to do later.
     due: Notify,
+    /// Whether it is known which nodes there are, or that this cannot be known.
+    are_nodes_read: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +57,7 @@ enum Reading {
 
 impl AddressBook {
     pub(in crate::deploy) fn new(outputs: Arc<Outputs>, nodes: NodeReading) -> Self {
+        let are_nodes_read = watch::Sender::new(nodes == NodeReading::Disabled);
         let reading = match nodes {
             NodeReading::Enabled => Reading::Ongoing,
             NodeReading::Disabled => Reading::Impossible(NOT_ENABLED.to_owned()),
@@ -66,7 +69,15 @@ impl AddressBook {
                 ..Known::default()
             }),
             due: Notify::new(),
+            are_nodes_read,
         }
+    }
+
+    /// Waits until it is known which nodes there are. Before, Gateways would seem to have lost their addresses.
+    pub(in crate::deploy) async fn nodes_read(&self) {
+        let mut are_read = self.are_nodes_read.subscribe();
+        // Cannot fail, since the sender is ours too.
+        let _ = are_read.wait_for(|it| *it).await;
     }
 
     /// Sets the addresses that a Gateway's Service has, or that there is none.
@@ -136,6 +147,7 @@ impl AddressBook {
         for gateway in of_nodes {
             self.publish(&mut known, &gateway);
         }
+        self.are_nodes_read.send_replace(true);
     }
 
     /// Publishes what is due. Never ends.
@@ -208,7 +220,7 @@ impl AddressBook {
                 Some(AssignedAddresses { cluster, ..found })
             }
         };
-        let addresses = addresses.filter(|it| !it.is_empty() || it.absence != NoAddress::Pending);
+        let addresses = addresses.filter(|it| !it.is_empty());
         self.outputs.addresses.set(gateway, addresses);
         known.gateways.retain(|name, it| {
             name != gateway || it.service.is_some() || it.source != AddressSource::Service

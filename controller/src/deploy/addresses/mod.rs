@@ -7,7 +7,7 @@ mod source;
 mod watch;
 
 pub(super) use book::AddressBook;
-pub use source::{ANNOTATION, AddressSource, NodeAddressType, NodeAddresses};
+pub(super) use source::{ANNOTATION, AddressSource, NodeAddressType, NodeAddresses};
 pub(super) use watch::follow_nodes;
 
 /// Whether the controller reads nodes, which needs permissions that not everybody grants.

@@ -166,24 +166,28 @@ mod tests {
 
     use super::*;
 
-    fn node(labels: &[(&str, &str)], addresses: &[(&str, &str)]) -> Option<Node> {
+    fn node(labels: &[(&str, &str)], addresses: &[(&str, &str)]) -> Node {
         let labels = labels.iter();
         let addresses = addresses.iter();
         let addresses =
             addresses.map(|(kind, ip)| ((*kind).to_owned(), ip.parse().expect("an address")));
-        Some(Node {
+        Node {
             labels: labels
                 .map(|(name, value)| ((*name).into(), (*value).into()))
                 .collect(),
             addresses: addresses.collect(),
-        })
+        }
     }
 
-    fn proxy(node: &str) -> Option<Proxy> {
-        Some(Proxy {
+    fn add(nodes: &mut Nodes, name: &str, node: Node) {
+        nodes.set_node(name, Some(node));
+    }
+
+    fn proxy(node: &str) -> Proxy {
+        Proxy {
             gateway: "edge".to_owned(),
             node: node.to_owned(),
-        })
+        }
     }
 
     fn pod(name: &str) -> ObjectName {
@@ -207,24 +211,33 @@ mod tests {
         let mut nodes = Nodes::default();
         let internal = |ip| node(&[], &[("InternalIP", ip), ("Hostname", ip)]);
         for (name, ip) in [("a", "10.0.0.10"), ("b", "10.0.0.9"), ("c", "10.0.0.1")] {
-            nodes.set_node(name, internal(ip));
+            nodes.set_node(name, Some(internal(ip)));
         }
         let why = found(&nodes, &json!({})).expect_err("there is no proxy");
         assert!(why.starts_with("no node has a proxy"), "{why}");
         let gateways = BTreeSet::from([pod("edge")]);
-        assert_eq!(nodes.set_proxy(&pod("1"), proxy("a")), gateways);
-        assert_eq!(nodes.set_proxy(&pod("2"), proxy("b")), gateways);
-        assert_eq!(nodes.set_proxy(&pod("3"), proxy("b")), gateways);
+        assert_eq!(nodes.set_proxy(&pod("1"), Some(proxy("a"))), gateways);
+        assert_eq!(nodes.set_proxy(&pod("2"), Some(proxy("b"))), gateways);
+        assert_eq!(nodes.set_proxy(&pod("3"), Some(proxy("b"))), gateways);
         assert_eq!(
             found(&nodes, &json!({})),
             Ok(vec!["10.0.0.9".into(), "10.0.0.10".into()])
         );
         // Of another Gateway, and of another namespace.
-        assert_eq!(nodes.set_node("c", internal("10.0.0.2")), BTreeSet::new());
-        nodes.set_proxy(&ObjectName::new("other", "1"), proxy("c"));
-        assert_eq!(nodes.set_node("b", internal("10.0.0.11")), gateways);
-        assert_eq!(nodes.set_node("b", internal("10.0.0.11")), BTreeSet::new());
-        assert_eq!(nodes.set_proxy(&pod("1"), proxy("a")), BTreeSet::new());
+        assert_eq!(
+            nodes.set_node("c", Some(internal("10.0.0.2"))),
+            BTreeSet::new()
+        );
+        nodes.set_proxy(&ObjectName::new("other", "1"), Some(proxy("c")));
+        assert_eq!(nodes.set_node("b", Some(internal("10.0.0.11"))), gateways);
+        assert_eq!(
+            nodes.set_node("b", Some(internal("10.0.0.11"))),
+            BTreeSet::new()
+        );
+        assert_eq!(
+            nodes.set_proxy(&pod("1"), Some(proxy("a"))),
+            BTreeSet::new()
+        );
         nodes.set_proxy(&pod("1"), None);
         assert_eq!(found(&nodes, &json!({})), Ok(vec!["10.0.0.11".into()]));
         assert_eq!(nodes.set_node("b", None), gateways);
@@ -234,22 +247,24 @@ mod tests {
     #[test]
     fn external_addresses_go_first_unless_a_type_is_given() {
         let mut nodes = Nodes::default();
-        nodes.set_node(
+        add(
+            &mut nodes,
             "a",
             node(
                 &[],
                 &[("InternalIP", "10.0.0.1"), ("ExternalIP", "192.0.2.1")],
             ),
         );
-        nodes.set_node(
+        add(
+            &mut nodes,
             "b",
             node(
                 &[],
                 &[("InternalIP", "10.0.0.2"), ("InternalIP", "fd00::2")],
             ),
         );
-        nodes.set_proxy(&pod("1"), proxy("a"));
-        nodes.set_proxy(&pod("2"), proxy("b"));
+        nodes.set_proxy(&pod("1"), Some(proxy("a")));
+        nodes.set_proxy(&pod("2"), Some(proxy("b")));
         assert_eq!(found(&nodes, &json!({})), Ok(vec!["192.0.2.1".into()]));
         let internal = ["10.0.0.1", "10.0.0.2", "fd00::2"].map(str::to_owned);
         assert_eq!(
@@ -268,10 +283,14 @@ mod tests {
     #[test]
     fn a_selector_chooses_among_the_nodes() {
         let mut nodes = Nodes::default();
-        nodes.set_node("a", node(&[("edge", "yes")], &[("InternalIP", "10.0.0.1")]));
-        nodes.set_node("b", node(&[], &[("InternalIP", "10.0.0.2")]));
-        nodes.set_proxy(&pod("1"), proxy("a"));
-        nodes.set_proxy(&pod("2"), proxy("b"));
+        add(
+            &mut nodes,
+            "a",
+            node(&[("edge", "yes")], &[("InternalIP", "10.0.0.1")]),
+        );
+        add(&mut nodes, "b", node(&[], &[("InternalIP", "10.0.0.2")]));
+        nodes.set_proxy(&pod("1"), Some(proxy("a")));
+        nodes.set_proxy(&pod("2"), Some(proxy("b")));
         let selector = |value: &str| json!({"selector": {"matchLabels": {"edge": value}}});
         assert_eq!(found(&nodes, &selector("yes")), Ok(vec!["10.0.0.1".into()]));
         let why = found(&nodes, &selector("no")).expect_err("no node");
@@ -283,8 +302,8 @@ mod tests {
         let mut nodes = Nodes::default();
         for number in 0..20 {
             let (name, ip) = (number.to_string(), format!("10.0.0.{}", 100 - number));
-            nodes.set_node(&name, node(&[], &[("InternalIP", &ip)]));
-            nodes.set_proxy(&pod(&name), proxy(&name));
+            add(&mut nodes, &name, node(&[], &[("InternalIP", &ip)]));
+            nodes.set_proxy(&pod(&name), Some(proxy(&name)));
         }
         let found = found(&nodes, &json!({})).expect("addresses");
         assert_eq!(

@@ -52,4 +52,4 @@ impl NodeAddressType {
 }
 
 /// The annotation of the ConfigMap, whose value is an [`AddressSource`] in JSON. Without it, it is the Service.
-pub const ANNOTATION: &str = "gateway-system.io/addresses";
+pub(in crate::deploy) const ANNOTATION: &str = "gateway-system.io/addresses";

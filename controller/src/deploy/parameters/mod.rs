@@ -175,9 +175,9 @@ pub struct Overlays {
     pub config_map: Value,
     /// Merged into the metrics Service.
     pub metrics_service: Value,
-    /// Merged into the HorizontalPodAutoscaler.
+    /// Merged into the `HorizontalPodAutoscaler`.
     pub horizontal_pod_autoscaler: Value,
-    /// Merged into the PodDisruptionBudget.
+    /// Merged into the `PodDisruptionBudget`.
     pub pod_disruption_budget: Value,
 }
 

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A HorizontalPodAutoscaler that decides the number of pods.
+/// A `HorizontalPodAutoscaler` that decides the number of pods.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Autoscaling {
@@ -14,10 +14,10 @@ pub struct Autoscaling {
     pub max_replicas: Option<i32>,
     /// Wanted CPU time in percent of the request, on average; `None` means [`CPU_PERCENT`] without metrics.
     pub cpu_percent: Option<i32>,
-    /// What to scale by instead, as in a HorizontalPodAutoscaler. In JSON, so that the API server sees misspelt
+    /// What to scale by instead, as in a `HorizontalPodAutoscaler`. In JSON, so that the API server sees misspelt
     /// fields.
     pub metrics: Vec<Value>,
-    /// How fast to scale, as in a HorizontalPodAutoscaler.
+    /// How fast to scale, as in a `HorizontalPodAutoscaler`.
     pub behavior: Option<Value>,
 }
 

@@ -172,20 +172,17 @@ fn assign(
     let unmet = unmet.filter(|(_, (met, _))| met.is_none());
     let unmet = unmet.map(|(index, (_, request))| {
         let why = unsatisfied(index, request);
-        match &assigned.absence {
-            NoAddress::Pending => why,
-            NoAddress::Nodes(text) | NoAddress::Unreadable(text) if default.is_empty() => Problem {
-                message: text.clone(),
-                ..why
-            },
-            NoAddress::Unneeded => Problem {
-                message: "the Gateway has no Service, and so no addresses that it could request: remove this \
-                          one, or change `service.type` in its GatewayParameters"
-                    .to_owned(),
-                ..why
-            },
-            _ => why,
-        }
+        let message = match &assigned.absence {
+            NoAddress::Nodes(text) | NoAddress::Unreadable(text) if default.is_empty() => {
+                text.clone()
+            }
+            NoAddress::Unneeded => "the Gateway has no Service, and so no addresses that it could \
+                                    request: remove this one, or change `service.type` in its \
+                                    GatewayParameters"
+                .to_owned(),
+            _ => return why,
+        };
+        Problem { message, ..why }
     });
     let unmet = unmet.collect();
     (met.into_iter().flatten().collect(), unmet)

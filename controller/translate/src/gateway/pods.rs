@@ -113,7 +113,10 @@ fn why_unscheduled(pod: &Value, state: WorkloadState<'_>) -> Option<String> {
     if is_serving && !is_overdue && age.is_none_or(|it| it < SCHEDULED_AFTER) {
         return None;
     }
-    let (name, why) = (text(&pod["metadata"]["name"]), text(&unscheduled["message"]));
+    let (name, why) = (
+        text(&pod["metadata"]["name"]),
+        text(&unscheduled["message"]),
+    );
     let advice = if why.contains("free ports") {
         "another pod has a port of this Gateway there, of another Gateway with `exposure: HostPort` or of this one: \
          give the listener another port, or the Gateways different nodes, and have no more replicas than nodes"

@@ -101,6 +101,8 @@ fn workloads_can_be_written_in_listed_namespaces_only() {
         "configmaps",
         "deployments",
         "daemonsets",
+        "horizontalpodautoscalers",
+        "poddisruptionbudgets",
     ];
     assert_eq!(written(&rules(&helm, "{}", "ClusterRole")), workloads);
     let values = "{rbac: {gatewayNamespaces: [edge, shop]}}";

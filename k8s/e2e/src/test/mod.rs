@@ -157,8 +157,11 @@ const TESTS: &[Test] = tests! {
 };
 
 /// Tests that take minutes each, that measure times, which needs a machine that does nothing else, or that have not run on a
-/// cluster yet (the first seven).
+/// cluster yet (the first ten).
 const LONG_TESTS: &[Test] = tests! {
+    Controller infrastructure::gateways_report_the_addresses_of_services_and_nodes,
+    Controller infrastructure::gateways_at_ports_of_the_same_nodes_do_not_disturb_each_other,
+    Controller infrastructure::a_proxy_on_bare_metal_says_that_it_is_about_to_end,
     Controller infrastructure::an_autoscaler_takes_over_and_gives_back_the_number_of_proxies,
     Controller endpoints::a_ready_pod_whose_health_check_fails_gets_no_requests,
     Controller endpoints::requests_stay_in_the_zone_until_it_is_drained,

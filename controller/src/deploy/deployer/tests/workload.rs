@@ -41,6 +41,28 @@ async fn a_new_kind_of_workload_replaces_the_old_one_once_it_is_ready() {
     assert_eq!(scene.writes(), before);
 }
 
+/// Those of the new one would wait for their ports for ever.
+#[tokio::test(start_paused = true)]
+async fn a_workload_at_ports_of_nodes_makes_room_for_the_new_one() {
+    let scene = Scene::begin().await;
+    scene.want_with(&json!({"exposure": "HostPort", "replicas": 2}));
+    settle().await;
+    let strategy =
+        || scene.server.get(DEPLOYMENT).expect("a Deployment")["spec"]["strategy"].clone();
+    assert_eq!(
+        strategy()["rollingUpdate"],
+        json!({"maxSurge": 0, "maxUnavailable": 1})
+    );
+    assert!(scene.server.get(SERVICE).is_none());
+    let mut deployment = scene.server.get(DEPLOYMENT).expect("a Deployment");
+    deployment["status"] = json!({"availableReplicas": 2});
+    scene.server.put(DEPLOYMENT, deployment);
+    scene.want_with(&json!({"exposure": "HostPort", "workload": "DaemonSet"}));
+    settle().await;
+    assert!(scene.server.get(DAEMON_SET).is_some());
+    assert!(scene.server.get(DEPLOYMENT).is_none());
+}
+
 /// A DaemonSet never has all of its pods ready then.
 #[tokio::test(start_paused = true)]
 async fn a_broken_node_does_not_keep_the_old_workload_for_ever() {

@@ -104,7 +104,7 @@ fn validation_rules_support_escaped_names_durations_and_integers() {
 #[test]
 fn a_definition_with_unsupported_rules_does_not_load() {
     for more in [
-        json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+        json!({"type": "object", "x-kubernetes-embedded-resource": true}),
         json!({"type": "string", "pattern": "["}),
         json!({"type": "string", "format": "uuid"}),
         json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.", "message": "m"}]}),
