@@ -52,25 +52,23 @@ pub(crate) struct Deadline {
     place: Place,
 }
 
-/// A deadline's part in the shard's timer wheel.
+/// What a deadline has of its own, by the kind of channel.
 enum Place {
     /// That of a socket.
     Socket(Rc<ArmedDeadline>),
-    /// That of a stream, made when it is first needed: most streams wait for nothing that has a timeout.
-    Stream {
-        signals: Rc<Signals>,
-        armed: OnceCell<Rc<ArmedDeadline>>,
-        watch: StreamWatch,
-    },
+    /// That of a stream. Boxed, so that idle connections do not hold room for it.
+    Stream(Box<OfStream>),
 }
 
-/// The watch of a stream, which needs no time: its task is told when it is reset.
-#[derive(Default)]
-struct StreamWatch {
-    /// What works for the watched peer.
-    other: RefCell<Option<Cutoff>>,
-    /// Whether the peer was found to be gone.
-    has_ended: Cell<bool>,
+/// The deadline of a stream.
+struct OfStream {
+    signals: Rc<Signals>,
+    /// Made when it is first needed: most streams wait for nothing that has a timeout.
+    armed: OnceCell<Rc<ArmedDeadline>>,
+    /// What works for the watched peer. A watch needs no time: the task of a stream is told when it is reset.
+    watched_for: RefCell<Option<Cutoff>>,
+    /// Whether the watched peer was found to be gone.
+    is_gone: Cell<bool>,
 }
 
 /// How a pending read of a channel is cancelled by its deadline.
@@ -98,11 +96,12 @@ impl Deadline {
     /// A deadline for a channel, not armed.
     pub(crate) fn new(shard: &Rc<Shard>, cutoff: impl Into<Cutoff>) -> Self {
         let place = match cutoff.into() {
-            Cutoff::Stream(signals) => Place::Stream {
+            Cutoff::Stream(signals) => Place::Stream(Box::new(OfStream {
                 signals,
                 armed: OnceCell::new(),
-                watch: StreamWatch::default(),
-            },
+                watched_for: RefCell::default(),
+                is_gone: Cell::default(),
+            })),
             socket @ Cutoff::Socket(_) => Place::Socket(ArmedDeadline::insert(shard, socket)),
         };
         Self {
@@ -115,8 +114,8 @@ impl Deadline {
     fn armed(&self) -> &Rc<ArmedDeadline> {
         match &self.place {
             Place::Socket(armed) => armed,
-            Place::Stream { signals, armed, .. } => armed.get_or_init(|| {
-                let cutoff = Cutoff::Stream(Rc::clone(signals));
+            Place::Stream(it) => it.armed.get_or_init(|| {
+                let cutoff = Cutoff::Stream(Rc::clone(&it.signals));
                 ArmedDeadline::insert(&self.shard, cutoff)
             }),
         }
@@ -126,7 +125,7 @@ impl Deadline {
     fn made(&self) -> Option<&Rc<ArmedDeadline>> {
         match &self.place {
             Place::Socket(armed) => Some(armed),
-            Place::Stream { armed, .. } => armed.get(),
+            Place::Stream(it) => it.armed.get(),
         }
     }
 
@@ -177,20 +176,17 @@ impl Deadline {
     /// directions. A socket is checked at this interval, a stream by [`Self::on_stream_reset`]. Replaces the
     /// previous setting.
     pub(crate) fn watch(&self, other: Cutoff, interval: Duration) {
-        let (signals, watch) = match &self.place {
-            Place::Socket(_) => {
-                let expiry = Expiry::Watch {
-                    other,
-                    again: interval,
-                    half_closed: None,
-                };
-                return self.arm(Some(interval), expiry);
-            }
-            Place::Stream { signals, watch, .. } => (signals, watch),
+        let Some(stream) = self.of_stream() else {
+            let expiry = Expiry::Watch {
+                other,
+                again: interval,
+                half_closed: None,
+            };
+            return self.arm(Some(interval), expiry);
         };
         self.disarm();
-        watch.other.replace(Some(other));
-        if signals.liveness() == Liveness::Gone {
+        stream.watched_for.replace(Some(other));
+        if stream.signals.liveness() == Liveness::Gone {
             self.on_stream_reset();
         }
     }
@@ -203,38 +199,38 @@ impl Deadline {
         }
     }
 
-    fn stream_watch(&self) -> Option<&StreamWatch> {
+    fn of_stream(&self) -> Option<&OfStream> {
         match &self.place {
             Place::Socket(_) => None,
-            Place::Stream { watch, .. } => Some(watch),
+            Place::Stream(it) => Some(it),
         }
     }
 
     fn end_stream_watch(&self) {
-        if let Some(watch) = self.stream_watch() {
-            drop(watch.other.take());
+        if let Some(stream) = self.of_stream() {
+            drop(stream.watched_for.take());
         }
     }
 
     /// Whether it expired, or a watched peer is gone, since the last call.
     pub(crate) fn expired(&self) -> bool {
-        let is_gone = self.stream_watch().is_some_and(|it| it.has_ended.take());
+        let is_gone = self.of_stream().is_some_and(|it| it.is_gone.take());
         self.made().is_some_and(|armed| armed.expired.take()) || is_gone
     }
 
     /// The same, and the next call tells it again.
     pub(crate) fn has_expired(&self) -> bool {
-        self.stream_watch().is_some_and(|it| it.has_ended.get())
+        self.of_stream().is_some_and(|it| it.is_gone.get())
             || self.made().is_some_and(|armed| armed.expired.get())
     }
 
     /// The peer of a stream is gone: if it is watched, ends what works for it.
     pub(crate) fn on_stream_reset(&self) {
-        if let Some(watch) = self.stream_watch()
-            && let Some(other) = watch.other.take()
+        if let Some(stream) = self.of_stream()
+            && let Some(other) = stream.watched_for.take()
         {
             other.disconnect();
-            watch.has_ended.set(true);
+            stream.is_gone.set(true);
         }
     }
 
@@ -242,8 +238,8 @@ impl Deadline {
     pub(crate) fn read_handle(&self) -> ReadHandle {
         match &self.place {
             Place::Socket(_) => ReadHandle::Socket(self.cancel_handle()),
-            Place::Stream { signals, .. } => {
-                signals.forget_cancel();
+            Place::Stream(it) => {
+                it.signals.forget_cancel();
                 ReadHandle::Stream
             }
         }
@@ -262,7 +258,7 @@ impl Deadline {
     pub(crate) fn cancel_read(&self) {
         match &self.place {
             Place::Socket(armed) => armed.cancel_read(),
-            Place::Stream { signals, .. } => signals.cancel_read(),
+            Place::Stream(it) => it.signals.cancel_read(),
         }
     }
 
