@@ -14,7 +14,6 @@ use rand::Rng;
 use xds::model::{LocalityMode, Spill, TopologyHints};
 
 use super::draw::Draw;
-use super::endpoints::EndpointRef;
 use super::health_check::CheckedEndpoints;
 use super::locality_history::Histories;
 use super::preference::Preference;
@@ -229,20 +228,13 @@ impl Locality {
         self.crossed.load(Ordering::Relaxed)
     }
 
-    /// The weight of each tier that is in service. `part` is that of an endpoint's weight that counts: one that has just
-    /// become ready takes less than its share, so it stands for less.
-    pub(crate) fn in_service(
-        &self,
-        serving: &[EndpointRef],
-        part: impl Fn(Interned) -> f64,
-    ) -> [f64; Self::MOST_TIERS] {
+    /// The weight of each tier that is in service. `weight` is that of the serving endpoint at a position, as far as it
+    /// counts: one that has just become ready takes less than its share, so it stands for less.
+    pub(crate) fn in_service(&self, weight: impl Fn(usize) -> f64) -> [f64; Self::MOST_TIERS] {
         let mut in_service = [0.0; Self::MOST_TIERS];
-        for (tier, weight) in self.tiers.iter().zip(&mut in_service) {
+        for (tier, of_tier) in self.tiers.iter().zip(&mut in_service) {
             let positions = tier.positions().filter(|it| !self.is_out(*it));
-            let of_tier = positions.filter_map(|position| serving.get(position));
-            *weight = of_tier
-                .map(|it| f64::from(it.weight.get()) * part(it.id))
-                .sum();
+            *of_tier = positions.map(&weight).sum();
         }
         in_service
     }

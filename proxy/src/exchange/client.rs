@@ -150,7 +150,8 @@ impl Client {
                         None,
                         "its client has as many as limits.clientConnections allows",
                     );
-                    Tracer::refused_connection(proxy, (bind, snapshot.version), address, why);
+                    let traces = (&proxy.watches, &**shard);
+                    Tracer::refused_connection(traces, (bind, snapshot.version), address, why);
                 }
                 if shard.logs_refusal() {
                     let port = bind.address.port();

@@ -194,7 +194,8 @@ fn accepts(proxy: &Proxy, bind: u32, client: SocketAddr) -> bool {
         if proxy.watches.are_armed() {
             let failure = Failure::from(outside).to_string();
             let why = (Some(networks), failure.as_str());
-            Tracer::refused_connection(proxy, (settings, snapshot.version), client.ip(), why);
+            let traces = (&proxy.watches, &**shard);
+            Tracer::refused_connection(traces, (settings, snapshot.version), client.ip(), why);
         }
         if shard.logs_refusal() {
             let (port, why) = (settings.address.port(), outside.reason());

@@ -11,7 +11,6 @@ use rand::RngExt;
 use super::request::found;
 use super::{Tracer, Watches};
 use crate::config::{BindSettings, L4Routes, L4Rule};
-use crate::exchange::Proxy;
 use crate::limits::TRACE_CANDIDATES;
 use crate::policy::client_networks::ClientNetworks;
 use crate::policy::request_id::RequestId;
@@ -62,7 +61,7 @@ impl Tracer {
     /// that match it: by these networks, if they refuse it.
     #[cold]
     pub(crate) fn refused_connection(
-        proxy: &Proxy,
+        (watches, shard): (&Watches, &Shard),
         (bind, configuration): (&BindSettings, u64),
         client: IpAddr,
         (networks, reason): (Option<&Arc<ClientNetworks>>, &str),
@@ -75,7 +74,7 @@ impl Tracer {
             configuration,
             started: Instant::now(),
         };
-        let Some(trace) = Self::begin_connection(&proxy.watches, &proxy.shard, &begun) else {
+        let Some(trace) = Self::begin_connection(watches, shard, &begun) else {
             return;
         };
         if let Some(networks) = networks {

@@ -45,14 +45,8 @@ impl View<'_> {
         listener: &ListenerOffer,
         host: &str,
     ) -> bool {
-        let own = Owner::Gateway(gateway.clone());
-        let sets = self.store.listener_sets.iter();
-        let sets = sets.filter(|(_, it)| it.gateway().as_ref() == Some(gateway));
-        let sets = sets.map(|(name, _)| Owner::ListenerSet(name.clone()));
-        let mut listeners = [own]
-            .into_iter()
-            .chain(sets)
-            .flat_map(|it| self.listeners(&it));
+        let owners = self.owners_of(gateway);
+        let mut listeners = owners.flat_map(|it| self.listeners(&it));
         let length = |it: Option<&str>| it.map_or(0, str::len);
         let own = length(listener.hostname.as_ref().map(Hostname::as_str));
         listeners.any(|it| {
@@ -63,18 +57,19 @@ impl View<'_> {
         })
     }
 
-    /// Whether an object with listeners is one of its Gateway: a ListenerSet has to be allowed there.
+    /// Whether the listeners of an object are some of its Gateway's: those of other objects have to be allowed there.
     fn is_attached(&self, owner: &Owner) -> bool {
-        let Owner::ListenerSet(set) = owner else {
+        if let Owner::Gateway(_) = owner {
             return true;
-        };
+        }
+        let of = &owner.name().namespace;
         let gateway = self.gateway_of(owner);
         let gateway = gateway.and_then(|it| self.store.gateways.get_key_value(&it));
         gateway.is_some_and(|(name, gateway)| {
             let namespaces = &gateway.spec.allowed_listeners.namespaces;
             let selector = namespaces.selector.as_ref();
             let allowed = AllowedNamespaces::of(&name.namespace, namespaces.from, selector);
-            self.admits(&allowed, &set.namespace)
+            self.admits(&allowed, of)
         })
     }
 

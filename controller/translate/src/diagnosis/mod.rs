@@ -10,6 +10,7 @@ mod claims;
 mod endpoints;
 mod grants;
 mod hint;
+mod known_services;
 mod listeners;
 mod networks;
 mod parents;

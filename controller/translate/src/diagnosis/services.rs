@@ -1,10 +1,6 @@
 //! Services as backends of routes: why one has no endpoint, and whether its slices say whose requests its endpoints
-//! get. Many routes have the same: each is examined once.
+//! get.
 
-use std::cell::RefCell;
-use std::num::NonZeroU16;
-
-use xds::fast_hash::{FastHashMap, FastHashSet};
 use xds::model::ObjectName;
 
 use super::endpoints::{is_available, why_empty};
@@ -12,43 +8,7 @@ use super::view::{RouteView, View};
 use crate::backend::api::{BackendReference, Endpoint, Service, TransportProtocol};
 use crate::backend::referrer::TrafficKind;
 use crate::objects::kinds::ObjectKind;
-use crate::objects::store::Store;
 use crate::status::Reason;
-
-/// What was found about Services.
-#[derive(Default)]
-pub(super) struct Services {
-    /// Why ports have no endpoint, for readers of the Service's namespace and of others.
-    empty: RefCell<FastHashMap<PortKey, WhyEmpty>>,
-    without_hints: RefCell<FastHashMap<ObjectName, bool>>,
-    /// Those of which a policy says where requests go, whatever the slices say.
-    placed: FastHashSet<ObjectName>,
-}
-
-/// A port, whether it is of UDP, and whether readers are of its namespace.
-type PortKey = (ObjectName, NonZeroU16, bool, bool);
-/// Why a port has no endpoint; `None` if it has one.
-type WhyEmpty = Option<(Reason, String)>;
-
-impl Services {
-    pub(super) fn new(store: &Store) -> Self {
-        let policies = store.traffic_policies.values();
-        let placed = policies.filter(|it| {
-            let balance = it.spec.balance.as_ref();
-            balance.is_some_and(|it| it.hash.is_some() || it.locality.is_some())
-        });
-        let placed = placed.flat_map(|policy| {
-            let namespace = &policy.metadata.name.namespace;
-            let targets = policy.spec.target_refs.iter();
-            targets.filter_map(|it| it.object(namespace))
-        });
-        let placed = placed.filter(|it| it.kind == ObjectKind::Service);
-        Self {
-            placed: placed.map(|it| it.name).collect(),
-            ..Self::default()
-        }
-    }
-}
 
 /// The Service that a backend is, if it is one that the route may use.
 pub(super) fn service_of<'a>(

@@ -7,8 +7,8 @@ use xds::fast_hash::FastHashMap;
 use xds::model::ObjectName;
 
 use super::hint::{Hints, Others};
+use super::known_services::KnownServices;
 use super::room::{MOST_STEPS, Room};
-use super::services::Services;
 use crate::backend::api::{BackendReference, EndpointSlice, SERVICE_NAME_LABEL};
 use crate::backend::referrer::TrafficKind;
 use crate::gateway::api::{Gateway, Listener};
@@ -42,7 +42,7 @@ pub(super) struct View<'a> {
     slices: FastHashMap<ObjectName, Vec<&'a EndpointSlice>>,
     /// Where HTTPRoutes with a host are among the routes; without one, that is empty.
     hosts: OnceCell<FastHashMap<&'a str, Vec<usize>>>,
-    pub(super) services: Services,
+    pub(super) services: KnownServices,
     /// For what takes time.
     pub(super) room: Room,
 }
@@ -104,7 +104,7 @@ impl<'a> View<'a> {
             routes,
             slices,
             hosts: OnceCell::new(),
-            services: Services::new(store),
+            services: KnownServices::new(store),
             room: Room::new(MOST_STEPS),
         }
     }
@@ -159,6 +159,14 @@ impl<'a> View<'a> {
             let owner = Owner::ListenerSet(it.metadata.name.clone());
             Some((ObjectRef::from(&owner), it.gateway()?))
         })
+    }
+
+    /// The objects with listeners of a Gateway: itself, and its ListenerSets.
+    pub(super) fn owners_of(&self, gateway: &ObjectName) -> impl Iterator<Item = Owner> {
+        let sets = self.store.listener_sets.iter();
+        let sets = sets.filter(move |(_, it)| it.gateway().as_ref() == Some(gateway));
+        let sets = sets.map(|(name, _)| Owner::ListenerSet(name.clone()));
+        std::iter::once(Owner::Gateway(gateway.clone())).chain(sets)
     }
 
     /// Whether it is a Gateway of a class that is served here.
