@@ -190,6 +190,19 @@ impl EndpointSet {
         &self.serving
     }
 
+    /// The weight of each tier that is in service. `part` is that of an endpoint's weight that counts: one that has just
+    /// become ready takes less than its share, so it stands for less.
+    pub(crate) fn tiers_in_service(
+        &self,
+        locality: &Locality,
+        part: impl Fn(Interned) -> f64,
+    ) -> [f64; Locality::MOST_TIERS] {
+        locality.in_service(|position| {
+            let endpoint = self.serving.get(position);
+            endpoint.map_or(0.0, |it| f64::from(it.weight.get()) * part(it.id))
+        })
+    }
+
     /// Which of them a request may get.
     #[must_use]
     pub fn candidates(&self) -> &Candidates {

@@ -228,9 +228,8 @@ impl Locality {
         self.crossed.load(Ordering::Relaxed)
     }
 
-    /// The weight of each tier that is in service. `weight` is that of the serving endpoint at a position, as far as it
-    /// counts: one that has just become ready takes less than its share, so it stands for less.
-    pub(crate) fn in_service(&self, weight: impl Fn(usize) -> f64) -> [f64; Self::MOST_TIERS] {
+    /// The weight of each tier that is in service; `weight` is that of the serving endpoint at a position.
+    pub(super) fn in_service(&self, weight: impl Fn(usize) -> f64) -> [f64; Self::MOST_TIERS] {
         let mut in_service = [0.0; Self::MOST_TIERS];
         for (tier, of_tier) in self.tiers.iter().zip(&mut in_service) {
             let positions = tier.positions().filter(|it| !self.is_out(*it));

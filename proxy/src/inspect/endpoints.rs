@@ -79,7 +79,7 @@ impl Preferences {
 fn texts(cluster: &Cluster, locality: &Locality, now: Instant) -> Vec<String> {
     let warming = cluster.set.warming();
     let part = |id| warming.map_or(1.0, |warming| warming.part(id, None, now));
-    let in_service = locality.in_service(cluster.set.serving(), part);
+    let in_service = cluster.set.tiers_in_service(locality, part);
     let name = locality.preference().name();
     let parts = locality.parts(in_service, now);
     let parts = parts.into_iter().take(locality.tiers().len());

@@ -119,11 +119,12 @@ impl EndpointStates {
         let known = &known.shares;
         known.get(locality, now).unwrap_or_else(|| {
             let choice = self.choice(set, now, |position| locality.is_out(position));
-            let in_service = locality.in_service(|position| match set.serving().get(position) {
-                Some(it) if choice.in_service(it.id) => {
-                    f64::from(it.weight.get()) * choice.part(it.id)
+            let in_service = set.tiers_in_service(locality, |id| {
+                if choice.in_service(id) {
+                    choice.part(id)
+                } else {
+                    0.0
                 }
-                _ => 0.0,
             });
             let shares = locality.shares(in_service, now);
             known.set(locality, shares, now);
