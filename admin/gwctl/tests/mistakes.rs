@@ -1,15 +1,18 @@
 //! A catalogue of mistakes: each is made in the files of a running gateway, and then corrected. What requests get,
-//! what `gwctl status` says, and that all of it ends, is asserted; a page of the guides is made of the cases.
+//! what `gwctl status` and `gwctl trace` say, and that all of it ends, is asserted; a page of the guides is made of the
+//! cases.
 
 #[expect(dead_code, reason = "the gateway of other tests, with one file")]
 mod support;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -35,6 +38,8 @@ struct Case {
     level: String,
     object: String,
     sentence: String,
+    /// A part of what `gwctl trace` says, with single spaces.
+    trace: String,
     condition: String,
     remedy: String,
 }
@@ -44,7 +49,17 @@ fn first() -> usize {
 }
 
 fn cases() -> Vec<Case> {
-    serde_saphyr::from_str(include_str!("mistakes/cases.yaml")).expect("cases")
+    let files = [
+        include_str!("mistakes/cases/general.yaml"),
+        include_str!("mistakes/cases/routes.yaml"),
+        include_str!("mistakes/cases/backends.yaml"),
+        include_str!("mistakes/cases/policies.yaml"),
+        include_str!("mistakes/cases/gateways.yaml"),
+    ];
+    let cases = files
+        .iter()
+        .map(|it| serde_saphyr::from_str::<Vec<Case>>(it).expect("cases"));
+    cases.flatten().collect()
 }
 
 impl Case {
@@ -154,6 +169,86 @@ impl Gateway {
     }
 }
 
+impl Gateway {
+    /// What a trace of a request to the host of a case says, with single spaces.
+    fn traces(&self, case: &Case) -> String {
+        let (port, url) = (
+            self.port.to_string(),
+            format!("http://{}.example/api/x", case.name),
+        );
+        let (_, text) = self.gwctl(&["trace", "--port", &port, "--", &url]);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        words.join(" ")
+    }
+
+    /// What traces of some cases do not say.
+    fn untraced<'c>(&self, cases: &'c [Case]) -> Vec<(&'c Case, String)> {
+        let traced = cases.iter().map(|case| (case, self.traces(case)));
+        let missing = traced.filter(|(case, text)| !text.contains(&case.named(&case.trace)));
+        missing.collect()
+    }
+
+    /// Makes mistakes at the same time, and corrects them.
+    fn shows(&self, cases: &[Case], origin: u16) {
+        for case in cases {
+            write(self.folder.path(), case, &case.wrong(origin));
+        }
+        wait_until_none(|| self.unnamed(cases));
+        let has_errors = cases.iter().any(|it| it.level == "error");
+        assert_eq!(self.gwctl(&["status"]).0, Some(i32::from(has_errors)));
+        assert_eq!(self.gwctl(&["status", "--strict"]).0, Some(1));
+        let untraced = thread::scope(|scope| {
+            let parts = cases.chunks(cases.len().div_ceil(TRACERS));
+            let traced: Vec<_> = parts
+                .map(|part| scope.spawn(move || self.untraced(part)))
+                .collect();
+            let traced = traced.into_iter().map(|it| it.join().expect("traces"));
+            traced.flatten().collect::<Vec<_>>()
+        });
+        let untraced: Vec<(&str, &str)> = untraced
+            .iter()
+            .map(|(case, text)| (&*case.name, &**text))
+            .collect();
+        assert_eq!(untraced, []);
+        for case in cases {
+            write(self.folder.path(), case, &case.right(origin));
+        }
+        wait_until_none(|| self.unwell(cases));
+    }
+
+    /// The cases of which `gwctl status` does not name the mistake, or requests get something else.
+    fn unnamed(&self, cases: &[Case]) -> Vec<String> {
+        let problems = self.problems().unwrap_or_default();
+        let missing = cases.iter().filter_map(|case| {
+            let (object, sentence) = (case.named(&case.object), case.named(&case.sentence));
+            let is_named = problems.iter().any(|(level, text)| {
+                *level == case.level && text.contains(&object) && text.contains(&sentence)
+            });
+            let status = self.asks(case);
+            let is_found = is_named && status == Some(case.status);
+            let of_case = problems.iter().map(|it| &it.1);
+            let of_case: Vec<&String> = of_case.filter(|it| it.contains(&case.name)).collect();
+            (!is_found).then(|| format!("{}: {status:?}: {of_case:#?}", case.name))
+        });
+        missing.collect()
+    }
+
+    /// What is wrong although none of these mistakes is made.
+    fn unwell(&self, cases: &[Case]) -> Vec<String> {
+        let Some(problems) = self.problems() else {
+            return vec!["it does not listen yet".to_owned()];
+        };
+        let mut missing: Vec<String> = problems.into_iter().map(|it| it.1).collect();
+        for case in cases {
+            let status = self.asks(case);
+            if status != Some(200) {
+                missing.push(format!("{}: {status:?}", case.name));
+            }
+        }
+        missing
+    }
+}
+
 impl Drop for Gateway {
     fn drop(&mut self) {
         let _ = self.process.kill();
@@ -161,20 +256,23 @@ impl Drop for Gateway {
     }
 }
 
+/// Replaces the file of a case at once: of one that is empty for a moment, nothing stays in effect.
 fn write(folder: &Path, case: &Case, text: &str) {
-    fs::write(folder.join(format!("{}.yaml", case.name)), text).expect("a file");
+    let new = folder.join(format!("{}.new", case.name));
+    fs::write(&new, text).expect("a file");
+    fs::rename(new, folder.join(format!("{}.yaml", case.name))).expect("a file");
 }
 
 /// Asks again until nothing is missing.
 fn wait_until_none(mut missing: impl FnMut() -> Vec<String>) {
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_mins(1);
     loop {
         let missing = missing();
         if missing.is_empty() {
             return;
         }
         assert!(Instant::now() < until, "{missing:#?}");
-        std::thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -182,70 +280,52 @@ fn wait_until_none(mut missing: impl FnMut() -> Vec<String>) {
 fn every_mistake_is_named_while_it_lasts() {
     let (cases, origin) = (cases(), origin());
     let gateway = Gateway::start(origin, &cases);
-    let is_well = || -> Vec<String> {
-        let problems = gateway.problems();
-        let mut missing: Vec<String> = match problems {
-            None => return vec!["it does not listen yet".to_owned()],
-            Some(problems) => problems.into_iter().map(|it| it.1).collect(),
-        };
-        for case in &cases {
-            let status = gateway.asks(case);
-            if status != Some(200) {
-                missing.push(format!("{}: {status:?}", case.name));
-            }
-        }
-        missing
-    };
-    wait_until_none(is_well);
+    wait_until_none(|| gateway.unwell(&cases));
     assert_eq!(gateway.gwctl(&["status", "--strict"]).0, Some(0));
-    for case in &cases {
-        write(gateway.folder.path(), case, &case.wrong(origin));
+    for cases in cases.chunks(AT_ONCE) {
+        gateway.shows(cases, origin);
     }
-    wait_until_none(|| {
-        let problems = gateway.problems().unwrap_or_default();
-        let missing = cases.iter().filter_map(|case| {
-            let (object, sentence) = (case.named(&case.object), case.named(&case.sentence));
-            let is_named = problems.iter().any(|(level, text)| {
-                *level == case.level && text.contains(&object) && text.contains(&sentence)
-            });
-            let status = gateway.asks(case);
-            let is_found = is_named && status == Some(case.status);
-            let of_case = problems.iter().map(|it| &it.1);
-            let of_case: Vec<&String> = of_case.filter(|it| it.contains(&case.name)).collect();
-            (!is_found).then(|| format!("{}: {status:?}: {of_case:#?}", case.name))
-        });
-        missing.collect()
-    });
-    assert_eq!(gateway.gwctl(&["status"]).0, Some(1));
-    for case in &cases {
-        write(gateway.folder.path(), case, &case.right(origin));
-    }
-    wait_until_none(is_well);
 }
+
+#[test]
+fn each_mistake_has_a_name_of_its_own() {
+    let cases = cases();
+    let mut names: Vec<&str> = cases.iter().map(|it| &*it.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), cases.len());
+}
+
+/// Mistakes that are made at the same time: a gateway lists a hundred problems, and some make several.
+const AT_ONCE: usize = 30;
+/// Traces at the same time.
+const TRACERS: usize = 3;
 
 #[test]
 fn the_page_of_mistakes_is_made_of_the_cases() {
     let mut page = include_str!("mistakes/page-head.txt").to_owned();
-    for status in [200, 403, 404, 500, 503] {
-        let cases = cases();
-        let with_status: Vec<&Case> = cases.iter().filter(|it| it.status == status).collect();
+    let cases = cases();
+    let statuses: BTreeSet<u16> = cases.iter().map(|it| it.status).collect();
+    for status in statuses {
         let what = match status {
             200 => "Requests are served, but not as it was meant".to_owned(),
             status => format!("Requests get status {status}"),
         };
         let _ = write!(
             page,
-            "\n## {what}\n\n| mistake | `gwctl status` says | condition | remedy |\n|---|---|---|---|\n"
+            "\n## {what}\n\n| mistake | `gwctl status` says | `gwctl trace` says | condition | remedy |\n\
+             |---|---|---|---|---|\n"
         );
-        for case in with_status {
-            let sentence = case.sentence.replace("NAME", "app");
+        for case in cases.iter().filter(|it| it.status == status) {
+            let cell = |text: &str| text.replace("NAME", "app").replace('|', "&#124;");
             let _ = writeln!(
                 page,
-                "| {} | {}: … {}: {} … | {} | {} |",
+                "| {} | {}: … {}: {} … | {} | {} | {} |",
                 case.mistake,
                 case.level,
-                case.object.replace("NAME", "app"),
-                sentence.replace('|', "&#124;"),
+                cell(&case.object),
+                cell(&case.sentence),
+                cell(&case.trace),
                 case.condition,
                 case.remedy
             );
