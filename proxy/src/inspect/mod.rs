@@ -23,6 +23,7 @@ use admin_types::dump::{
 };
 use admin_types::memory::{Allocated, Allocations, HeapProfile};
 use admin_types::tasks::Task;
+use translate::Level;
 
 use self::scrape::Scrape;
 use crate::config::in_force::InForce;
@@ -166,7 +167,7 @@ impl Inspected {
             keys_missing: self.keys_missing(),
             limited_health_checks: self.limited_health_checks(),
             previous_versions: self.previous_versions(),
-            problems: self.file_problems(),
+            problems: shown_problems(&self.in_force.file_problems()),
         }
     }
 
@@ -187,16 +188,6 @@ impl Inspected {
             .take(PREVIOUS_VERSIONS_SHOWN)
             .cloned()
             .collect()
-    }
-
-    fn file_problems(&self) -> Vec<Problem> {
-        let problems = self.in_force.file_problems();
-        let shown = problems.iter().take(PROBLEMS_SHOWN);
-        let shown = shown.map(|(level, text)| Problem {
-            level: level.to_string(),
-            text: text.clone(),
-        });
-        shown.collect()
     }
 
     fn keys_missing(&self) -> Vec<KeysMissing> {
@@ -315,6 +306,26 @@ fn shard_handle(shards: Shards, id: usize) -> ShardHandle {
 }
 
 /// Finds the endpoints of services and backends in a snapshot.
+/// The first problems, which are the worst, and how many others there are.
+fn shown_problems(problems: &[(Level, String)]) -> Vec<Problem> {
+    let problem = |level: &Level, text: String| Problem {
+        level: level.to_string(),
+        text,
+    };
+    let (shown, rest) = problems.split_at(problems.len().min(PROBLEMS_SHOWN));
+    let shown = shown
+        .iter()
+        .map(|(level, text)| problem(level, text.clone()));
+    let rest = rest.first().map(|(level, _)| {
+        let count = rest.len();
+        let text = format!(
+            "and {count} more: `gateway check` and the log of the gateway have all of them"
+        );
+        problem(level, text)
+    });
+    shown.chain(rest).collect()
+}
+
 fn endpoints(snapshot: Arc<Snapshot>) -> FindEndpoints {
     let mut clusters: HashMap<String, Vec<usize>> = HashMap::new();
     for (at, cluster) in snapshot.clusters.entries() {
@@ -340,5 +351,25 @@ fn key_and_port(name: &str) -> (&str, Option<u16>) {
             port.split('/').next().and_then(|port| port.parse().ok()),
         ),
         None => (name, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_beyond_those_that_are_shown_are_counted() {
+        let problems = |count: usize| -> Vec<(Level, String)> {
+            let problems = (0..count).map(|it| (Level::Warning, it.to_string()));
+            problems.collect()
+        };
+        let shown = shown_problems(&problems(PROBLEMS_SHOWN));
+        assert_eq!(shown.len(), PROBLEMS_SHOWN);
+        assert!(shown.iter().all(|it| !it.text.contains("more")));
+        let shown = shown_problems(&problems(PROBLEMS_SHOWN + 7));
+        let last = shown.last().expect("problems");
+        assert!(last.text.starts_with("and 7 more: "), "{}", last.text);
+        assert_eq!(last.level, "warning");
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use translate::check::addresses_of;
+use translate::check::{addresses_of, refused};
 use translate::diagnosis::{Hints, Others, diagnose};
 use translate::files::{Configuration, UnknownFields};
 use translate::{Batch, Event, Level, Options, Translator};
@@ -128,7 +128,9 @@ impl Loader {
         }
         self.last_work.units = self.translator.units_run();
         self.changes_after = delta.wake_at;
-        let hints = Hints::new(self.translator.store(), Others::Named);
+        let store = self.translator.store();
+        let invalid = refused(&self.configuration.findings(), store);
+        let hints = Hints::new(store, Others::Named).besides(invalid);
         self.report
             .statuses(delta.statuses, &self.configuration, &hints);
         self.is_examined = false;
