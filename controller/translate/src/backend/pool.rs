@@ -14,7 +14,7 @@ use super::api::{
 };
 use super::upstream::PortOfService;
 use super::{api, service};
-use crate::objects::kinds::ObjectKind;
+use crate::objects::kinds::{ObjectKind, WrittenKind};
 use crate::objects::reader::Reader;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
@@ -121,8 +121,8 @@ fn find_picker(
     };
     let EndpointPickerReference { group, kind, .. } = reference;
     if ObjectKind::find(group, kind) != Some(ObjectKind::Service) {
-        let message =
-            format!("kind `{kind}` of group `{group}` cannot be an endpoint picker: use Service");
+        let written = WrittenKind { group, kind };
+        let message = format!("{written} cannot be an endpoint picker: use Service");
         return fail("kind", message);
     }
     let name = ObjectName::new(namespace, &reference.name);

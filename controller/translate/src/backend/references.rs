@@ -181,8 +181,8 @@ fn check_kind(to: Referent<'_>, from: Referrer<'_>) -> Result<DestinationKind, P
         }
         _ => {
             let message = format!(
-                "kind `{}` of group `{}` cannot be a backend: refer to a Service or a Backend",
-                to.kind, to.group
+                "{} cannot be a backend: refer to a Service or a Backend",
+                to.written_kind()
             );
             Err(Problem::new(Reason::InvalidKind, "", message))
         }

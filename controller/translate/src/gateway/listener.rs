@@ -18,6 +18,7 @@ use super::taken::TakenNames;
 use super::tls::listener_protocol;
 use super::{api, protocol, tls};
 use crate::expiry::Expiries;
+use crate::objects::kinds::WrittenKind;
 use crate::objects::owner::Owner;
 use crate::objects::reader::Reader;
 use crate::options::Options;
@@ -310,9 +311,17 @@ fn route_kinds(
         if carried.contains(kind) {
             kinds.extend(seen.insert(kind).then(|| kind.clone()));
         } else {
+            let written = WrittenKind {
+                group: &kind.group,
+                kind: &kind.kind,
+            };
+            let protocol = &spec.protocol;
+            let remedy = match &*carried.iter().map(|it| &*it.kind).collect::<Vec<&str>>() {
+                [] => "correct the protocol".to_owned(),
+                possible => format!("use {}", possible.join(" or ")),
+            };
             let message = format!(
-                "a listener of protocol `{}` does not accept routes of kind `{}` of group `{}`",
-                spec.protocol, kind.kind, kind.group
+                "a listener of protocol `{protocol}` does not accept routes of {written}: {remedy}"
             );
             let field = format!("allowedRoutes.kinds[{index}]");
             problems.push(Problem::new(Reason::InvalidRouteKinds, field, message));

@@ -3,6 +3,7 @@
 use xds::model::{AuthPathPrefix, ExternalAuth, ExternalAuthProtocol, InvalidBackend, Target};
 
 use crate::backend::referrer::{Referrer, TrafficKind};
+use crate::objects::kinds::WrittenKind;
 use crate::objects::owner::Owner;
 use crate::objects::reader::Reader;
 use crate::route::api::{FilterType, ListenerFilter, LocalObjectReference};
@@ -101,10 +102,9 @@ fn reference(problem: &Problem, at: &str) -> Problem {
 /// No kind of filter is supported, and requests that an unknown one might reject must not pass.
 fn unknown_extension(reference: &LocalObjectReference, at: &str) -> Problem {
     let LocalObjectReference { group, kind, .. } = reference;
-    let message = format!(
-        "kind `{kind}` of group `{group}` is not a supported filter: remove it; until then no \
-         request passes"
-    );
+    let written = WrittenKind { group, kind };
+    let message =
+        format!("{written} is not a supported filter: remove it; until then no request passes");
     let field = format!("{at}.extensionRef");
     Problem::new(Reason::InvalidListenerFilterRef, field, message)
 }

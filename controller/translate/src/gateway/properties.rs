@@ -11,7 +11,7 @@ use super::frontend::ClientValidation;
 use super::tls;
 use crate::budgets::Budget;
 use crate::expiry::Expiries;
-use crate::objects::kinds::{OWN_GROUP, ObjectKind};
+use crate::objects::kinds::{OWN_GROUP, ObjectKind, WrittenKind};
 use crate::objects::owner::Owner;
 use crate::objects::reader::Reader;
 use crate::options::ListenerLimits;
@@ -160,9 +160,11 @@ fn check_parameters(
     };
     if !reference.is_known() {
         return Err(invalid_parameters(format!(
-            "kind `{}` of group `{}` cannot hold parameters: refer to a {PARAMETERS} of group \
-             {OWN_GROUP}",
-            reference.kind, reference.group
+            "{} cannot hold parameters: refer to a {PARAMETERS} of group {OWN_GROUP}",
+            WrittenKind {
+                group: &reference.group,
+                kind: &reference.kind
+            }
         )));
     }
     if reader.has_parameters(&ObjectName::new(&name.namespace, &reference.name)) {

@@ -37,9 +37,9 @@ impl Reader<'_> {
         let is_map = kind == Some(ObjectKind::ConfigMap);
         if !is_map && kind != Some(ObjectKind::Secret) {
             return Err(InvalidAuthority::Kind(format!(
-                "CA certificates cannot come from kind `{}` of group `{}`: refer to a \
-                 ConfigMap, a Secret or a ClusterTrustBundle",
-                to.kind, to.group
+                "CA certificates cannot come from {}: refer to a ConfigMap, a Secret or a \
+                 ClusterTrustBundle",
+                to.written_kind()
             )));
         }
         if !self.permits(T::KIND, namespace, to) {

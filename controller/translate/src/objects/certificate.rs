@@ -10,7 +10,7 @@ use xds::model::{Certificate, Der, ObjectName, PrivateKey};
 
 use super::api::{Resource, Secret};
 use super::grants::Referent;
-use super::kinds::ObjectKind;
+use super::kinds::{ObjectKind, WrittenKind};
 use super::reader::Reader;
 use crate::gateway::api::SecretObjectReference;
 use crate::status::problem::Problem;
@@ -48,8 +48,11 @@ impl Reader<'_> {
         let kind = ObjectKind::find(&reference.group, &reference.kind);
         if kind != Some(ObjectKind::Secret) {
             let message = format!(
-                "a certificate cannot come from kind `{}` of group `{}`: refer to a Secret",
-                reference.kind, reference.group
+                "a certificate cannot come from {}: refer to a Secret",
+                WrittenKind {
+                    group: &reference.group,
+                    kind: &reference.kind
+                }
             );
             return Err(withdrawn(invalid, message));
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xds::model::ObjectName;
 
 use super::api::ReferenceGrant;
-use super::kinds::ObjectKind;
+use super::kinds::{ObjectKind, WrittenKind};
 
 /// A direction of references: group, kind and namespace of both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,6 +28,14 @@ impl Referent<'_> {
     /// `None` if the kind is not read.
     pub(crate) fn object_kind(&self) -> Option<ObjectKind> {
         ObjectKind::find(self.group, self.kind)
+    }
+
+    /// For messages about a kind that cannot be there.
+    pub(crate) fn written_kind(&self) -> WrittenKind<'_> {
+        WrittenKind {
+            group: self.group,
+            kind: self.kind,
+        }
     }
 }
 

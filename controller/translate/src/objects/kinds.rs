@@ -338,6 +338,30 @@ impl fmt::Debug for ObjectKind {
     }
 }
 
+/// A kind that a reference names and that cannot be there, for messages: with its group, and the one that may be meant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WrittenKind<'a> {
+    /// The group as it is written; empty for the core group.
+    pub(crate) group: &'a str,
+    /// The kind as it is written.
+    pub(crate) kind: &'a str,
+}
+
+impl fmt::Display for WrittenKind<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, kind } = *self;
+        match group {
+            "" => write!(f, "kind `{kind}` with the empty group")?,
+            group => write!(f, "kind `{kind}` of group `{group}`")?,
+        }
+        match ObjectKind::named(kind).map(ObjectKind::group) {
+            Some("") if !group.is_empty() => f.write_str(" (did you mean `group: \"\"`?)"),
+            Some(meant) if meant != group => write!(f, " (did you mean `group: {meant}`?)"),
+            _ => Ok(()),
+        }
+    }
+}
+
 // A Gateway has no use before its class, nor its ListenerSets before it.
 const FIRST: u8 = 0;
 const SECOND: u8 = 1;

@@ -10,7 +10,7 @@ use crate::backend::upstream::Upstream;
 use crate::backend::validation;
 use crate::expiry::Expiries;
 use crate::objects::api::Resource as _;
-use crate::objects::kinds::ObjectKind;
+use crate::objects::kinds::{ObjectKind, WrittenKind};
 use crate::objects::reader::Reader;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
@@ -163,10 +163,8 @@ fn find(
         Some(kind @ ObjectKind::Backend) => of_kind(kind, BackendKey::new(&name)),
         Some(kind @ ObjectKind::XBackend) => of_kind(kind, BackendKey::of_x_backend(&name)),
         _ => {
-            let message = format!(
-                "kind `{kind}` of group `{group}` cannot be a target: use Service, XBackend or \
-                 Backend"
-            );
+            let written = WrittenKind { group, kind };
+            let message = format!("{written} cannot be a target: use Service, XBackend or Backend");
             Err(Missing {
                 problem: Problem::new(Reason::Invalid, "kind", message),
                 whole: None,

@@ -7,7 +7,7 @@ use xds::model::{ObjectName, PolicyTarget, RetryConstraint, SessionPersistence};
 use super::api::{PolicyTargetReference, XBackendTrafficPolicy};
 use super::retry_constraint;
 use crate::backend::upstream::Upstream;
-use crate::objects::kinds::ObjectKind;
+use crate::objects::kinds::{ObjectKind, WrittenKind};
 use crate::objects::reader::Reader;
 use crate::route::{api, session};
 use crate::status::problem::Problem;
@@ -131,9 +131,9 @@ fn find(
     let known = ObjectKind::find(group, kind);
     let upstream = known.and_then(|kind| Upstream::of_object(kind, &name));
     let (Some(known), Some(upstream)) = (known, upstream) else {
+        let written = WrittenKind { group, kind };
         let message = format!(
-            "kind `{kind}` of group `{group}` cannot be a target: use Service, XBackend, \
-                 InferencePool or Backend"
+            "{written} cannot be a target: use Service, XBackend, InferencePool or Backend"
         );
         return Err(Problem::new(Reason::Invalid, "kind", message));
     };

@@ -8,7 +8,7 @@ use crate::backend::referrer::Referrer;
 use crate::gateway::api::SecretObjectReference;
 use crate::objects::api::{Resource as _, Secret};
 use crate::objects::grants::Referent;
-use crate::objects::kinds::ObjectKind;
+use crate::objects::kinds::{ObjectKind, WrittenKind};
 use crate::objects::reader::Reader;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
@@ -28,9 +28,8 @@ pub(crate) fn resolve<'a>(
     let problem = |reason, message: String| Problem::new(reason, "", message);
     let SecretObjectReference { group, kind, .. } = reference;
     if ObjectKind::find(group, kind) != Some(ObjectKind::Secret) {
-        let message = format!(
-            "credentials cannot come from kind `{kind}` of group `{group}`: refer to a Secret"
-        );
+        let written = WrittenKind { group, kind };
+        let message = format!("credentials cannot come from {written}: refer to a Secret");
         return Err(problem(Reason::InvalidSecretRef, message));
     }
     let name = name(from.namespace, reference);

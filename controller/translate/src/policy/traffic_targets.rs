@@ -7,7 +7,7 @@ use xds::model::{BackendKey, ListenerKey, ObjectName, PolicyTarget, ServiceKey};
 use super::api::PolicyTargetReference;
 use crate::engine::fact::Fact;
 use crate::engine::unit::UnitReader;
-use crate::objects::kinds::ObjectKind;
+use crate::objects::kinds::{ObjectKind, WrittenKind};
 use crate::objects::owner::Owner;
 use crate::route::name::{RouteKind, RouteName};
 use crate::status::problem::Problem;
@@ -42,9 +42,12 @@ pub(crate) fn find(
         },
         None => {
             let message = format!(
-                "kind `{}` of group `{}` cannot be a target: use Gateway, ListenerSet, HTTPRoute, \
-                 GRPCRoute, TCPRoute, TLSRoute, UDPRoute, Service or Backend",
-                reference.kind, reference.group
+                "{} cannot be a target: use Gateway, ListenerSet, HTTPRoute, GRPCRoute, TCPRoute, \
+                 TLSRoute, UDPRoute, Service or Backend",
+                WrittenKind {
+                    group: &reference.group,
+                    kind: &reference.kind
+                }
             );
             let problem = Problem::new(Reason::Invalid, "kind", message);
             Err(TargetError::Problem(problem))

@@ -26,7 +26,7 @@ use crate::engine::defects::panic_if_wanted;
 use crate::engine::fact::Fact;
 use crate::engine::unit::{Changes, Instead, State, Unit, UnitReader};
 use crate::gateway::api::RouteGroupKind;
-use crate::objects::kinds::ObjectKind;
+use crate::objects::kinds::{ObjectKind, WrittenKind};
 use crate::objects::owner::Owner;
 use crate::status::problem::Problem;
 use crate::status::reason::Reason;
@@ -368,8 +368,11 @@ fn unclaimed(
     let message = match parent::owner(reference, namespace) {
         Some(Owner::ListenerSet(name)) => format!("ListenerSet {name} does not exist: create it"),
         None => format!(
-            "a route cannot attach to kind `{}` of group `{}`: refer to a Gateway or a ListenerSet",
-            reference.kind, reference.group
+            "a route cannot attach to {}: refer to a Gateway or a ListenerSet",
+            WrittenKind {
+                group: &reference.group,
+                kind: &reference.kind
+            }
         ),
         Some(Owner::Gateway(name)) if reader.exists(ObjectKind::Gateway, &name) => {
             let classes = reader.options().classes.iter();
