@@ -12,10 +12,15 @@ pub struct Hostname(Box<str>);
 
 /// A text that is not a valid [`Hostname`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error(
-    "`{0}` is not a host name: use lower-case DNS labels, such as `example.com` or `*.example.com`"
-)]
+#[error("`{0}` is not a host name: {remedy}", remedy = remedy(.0))]
 pub struct InvalidHostname(pub String);
+
+fn remedy(text: &str) -> &'static str {
+    match text {
+        "*" => "leave it out for all hosts",
+        _ => "use lower-case DNS labels, such as `example.com` or `*.example.com`",
+    }
+}
 
 /// A text that is not an exact [`Hostname`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -99,7 +99,7 @@ impl<'a> Hints<'a> {
         let mut rest = message;
         while let Some(end) = rest.find(MISSING) {
             let (before, after) = rest.split_at(end);
-            let (sentence, after) = after.split_at(MISSING.len());
+            let (sentence, mut after) = after.split_at(MISSING.len());
             completed.push_str(before);
             completed.push_str(sentence);
             if let Some(hint) = self
@@ -107,6 +107,10 @@ impl<'a> Hints<'a> {
                 .filter(|_| !after.starts_with(" ("))
             {
                 completed.push_str(&hint);
+                if let Some(others) = after.strip_prefix(CREATE).filter(|_| hint == INVALID) {
+                    completed.push_str(": correct that");
+                    after = others;
+                }
             }
             rest = after;
         }
@@ -140,7 +144,7 @@ impl<'a> Hints<'a> {
         wanted: &ObjectName,
     ) -> Option<String> {
         if self.invalid.contains(&ObjectRef::new(kind, wanted)) {
-            return Some(" (the one that is written is invalid)".to_owned());
+            return Some(INVALID.to_owned());
         }
         let all = self.store.names(kind);
         let in_namespace = all.iter().filter(|it| it.namespace == wanted.namespace);
@@ -228,6 +232,9 @@ fn is_open(gateway: &Gateway) -> bool {
 
 /// How messages about an object that does not exist go on after its name.
 const MISSING: &str = " does not exist";
+/// The hint where it is written, and what it is written instead of.
+const INVALID: &str = " (the one that is written is invalid)";
+const CREATE: &str = ": create it";
 /// Names that are compared for all hints of one translation, which takes a microsecond each: a flood of mistakes must
 /// not delay the changes of others.
 const MOST_COMPARED: usize = 5_000;
@@ -319,7 +326,7 @@ mod tests {
         let hints = hints.besides([invalid]);
         let message = "Service app/shpo does not exist: create it";
         let expected =
-            "Service app/shpo does not exist (the one that is written is invalid): create it";
+            "Service app/shpo does not exist (the one that is written is invalid): correct that";
         assert_eq!(hints.completed("app", message), expected);
     }
 }

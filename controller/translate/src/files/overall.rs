@@ -68,7 +68,7 @@ fn meant(kind: &str) -> Option<String> {
     }
     let kind = ObjectKind::named(name).filter(|it| it.group() == GATEWAY_GROUP)?;
     // Istio has one too.
-    let is_distinct = name != "Gateway";
+    let is_distinct = name != "Gateway" || version.starts_with("networking.k8s.io/");
     let version = kind.definition().versions.first()?;
     is_distinct.then(|| format!("{GATEWAY_GROUP}/{version}"))
 }
@@ -94,6 +94,10 @@ fn unread(files: &FileSet) -> Vec<Finding> {
                 );
                 (Severity::Error, why)
             }
+            None if kind.ends_with(" Ingress") => (
+                Severity::Info,
+                "is not used here, where HTTPRoutes take its place".to_owned(),
+            ),
             None => (Severity::Info, "is not used here".to_owned()),
         };
         let objects = if count == 1 {

@@ -204,12 +204,13 @@ fn in_words(expected: &str) -> &str {
 
 fn remedy(value: Option<&Value>, expected: &str) -> &'static str {
     match value {
+        Some(Value::Object(_)) if expected == "a sequence" => ": put `- ` before each item",
+        Some(_) if expected == "a sequence" => ": put it in brackets",
         Some(Value::Number(_) | Value::Bool(_)) if expected == "a string" => ": quote it",
         Some(Value::String(text)) if expected != "a string" => {
             let literal = text.parse::<f64>().is_ok() || text == "true" || text == "false";
             if literal { ": remove the quotes" } else { "" }
         }
-        Some(_) if expected == "a sequence" => ": put `- ` before each item",
         _ => "",
     }
 }

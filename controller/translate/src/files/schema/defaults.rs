@@ -45,6 +45,7 @@ impl Schema {
                 let known: Vec<&str> = known().collect();
                 format!(" (there are {})", known.join(", "))
             }
+            hint if hint.is_empty() => elsewhere(name).unwrap_or_default(),
             hint => hint,
         };
         let text = format!("unknown field{hint}");
@@ -75,5 +76,23 @@ impl Schema {
     }
 }
 
+/// Where a field is that is looked for in policies, as other gateways have it there.
+fn elsewhere(name: &str) -> Option<String> {
+    let mut elsewhere = ELSEWHERE.iter();
+    let (_, place) = elsewhere.find(|(field, _)| *field == name)?;
+    Some(format!(" ({place})"))
+}
+
+/// Settings that routes have, by the names that they have in policies of other gateways.
+const ELSEWHERE: [(&str, &str); 5] = [
+    ("timeout", "HTTPRoutes have it, as spec.rules[].timeouts"),
+    ("timeouts", "HTTPRoutes have it, as spec.rules[].timeouts"),
+    ("retry", "HTTPRoutes have it, as spec.rules[].retry"),
+    ("retries", "HTTPRoutes have it, as spec.rules[].retry"),
+    (
+        "cors",
+        "HTTPRoutes have it, as a filter of type CORS in spec.rules[].filters",
+    ),
+];
 /// As many fields as a message may list, where none has a similar name.
 const MOST_LISTED: usize = 12;
