@@ -69,7 +69,7 @@ pub struct RunArgs {
 
     /// Number of worker threads (shards) [default: the CPUs available to the process, within its
     /// cgroup's quota]
-    #[arg(long, env = "GATEWAY_SHARDS")]
+    #[arg(long, env = "GATEWAY_SHARDS", value_parser = parse_shards)]
     pub shards: Option<NonZeroU16>,
 
     /// I/O driver of the shards
@@ -160,11 +160,23 @@ pub struct ControllerArgs {
 
     /// File with the CA certificates to verify the controller with (PEM); read again for each
     /// connection
-    #[arg(long, env = "GATEWAY_XDS_CA", value_name = "FILE", requires = "xds")]
+    #[arg(
+        long,
+        env = "GATEWAY_XDS_CA",
+        value_name = "FILE",
+        requires = "xds",
+        conflicts_with = "config"
+    )]
     pub xds_ca: Option<PathBuf>,
 
     /// File with the token to authenticate to the controller with; read again for each connection
-    #[arg(long, env = "GATEWAY_XDS_TOKEN", value_name = "FILE", requires = "xds")]
+    #[arg(
+        long,
+        env = "GATEWAY_XDS_TOKEN",
+        value_name = "FILE",
+        requires = "xds",
+        conflicts_with = "config"
+    )]
     pub xds_token: Option<PathBuf>,
 
     /// Folder that stores the last configuration, so that a restarted proxy serves while the
@@ -173,7 +185,8 @@ pub struct ControllerArgs {
         long,
         env = "GATEWAY_XDS_CACHE",
         value_name = "FOLDER",
-        requires = "xds"
+        requires = "xds",
+        conflicts_with = "config"
     )]
     pub xds_cache: Option<PathBuf>,
 
@@ -183,6 +196,7 @@ pub struct ControllerArgs {
         env = "GATEWAY_NAME",
         value_name = "NAMESPACE/NAME",
         requires = "xds",
+        conflicts_with = "config",
         value_parser = parse_gateway
     )]
     pub gateway: Option<ObjectName>,
@@ -190,6 +204,16 @@ pub struct ControllerArgs {
     /// Name by which this proxy identifies itself to the controller [default: the host name]
     #[arg(long, env = "POD_NAME", value_name = "NAME")]
     pub pod_name: Option<String>,
+}
+
+fn parse_shards(text: &str) -> Result<NonZeroU16, String> {
+    let shards = text.parse();
+    shards.map_err(|_| {
+        format!(
+            "use a number from 1 to {}, or leave it out for one a CPU",
+            u16::MAX
+        )
+    })
 }
 
 fn parse_gateway(text: &str) -> Result<ObjectName, String> {

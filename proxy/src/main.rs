@@ -178,7 +178,7 @@ fn source(
     let in_force = in_force.clone();
     let session_keys = args.session_keys()?;
     let controller = args.controller.controller();
-    let controller = controller.context("--xds, with --xds-ca")?;
+    let controller = controller.context("--xds")?;
     Ok(match controller {
         Some((controller, gateway)) => Source::Controller(XdsConfig {
             controller,

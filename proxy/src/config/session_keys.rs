@@ -151,7 +151,11 @@ fn read(path: &Path) -> io::Result<SessionKey> {
     let named = |error: &dyn std::fmt::Display| {
         io::Error::other(format!("--session-key-file {}: {error}", path.display()))
     };
-    let file = File::open(path).map_err(|error| named(&error))?;
+    let file = File::open(path).map_err(|error| {
+        named(&format_args!(
+            "{error}; correct the path, or make a key by `openssl rand -base64 32`"
+        ))
+    })?;
     let mut content = Vec::new();
     let read = file.take(SESSION_KEY_FILE_BYTES).read_to_end(&mut content);
     read.map_err(|error| named(&error))?;

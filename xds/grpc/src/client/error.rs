@@ -15,7 +15,7 @@ pub enum InvalidAddress {
     #[error("`{0}` is not the address of a controller: use https://HOST:PORT or http://HOST:PORT")]
     NotAnAddress(String),
     /// An `https://` URL without a certificate authority to verify the controller with.
-    #[error("`{0}` cannot be verified: specify the file of its certificate authority")]
+    #[error("`{0}` cannot be verified: specify the file of its certificate authority by --xds-ca")]
     NoAuthority(String),
 }
 
@@ -23,7 +23,7 @@ pub enum InvalidAddress {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConnectError {
     /// The file of the certificate authority is unusable.
-    #[error("the certificate authority {} cannot be used: {why}", .path.display())]
+    #[error("--xds-ca: the certificate authority {} cannot be used: {why}", .path.display())]
     Authority {
         /// The file, as configured.
         path: PathBuf,
@@ -31,7 +31,7 @@ pub enum ConnectError {
         why: String,
     },
     /// The token file is unusable.
-    #[error("the token {} cannot be used: {why}", .path.display())]
+    #[error("--xds-token: the token {} cannot be used: {why}", .path.display())]
     Token {
         /// The file, as configured.
         path: PathBuf,
