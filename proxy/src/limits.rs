@@ -442,6 +442,9 @@ pub const PROGRAM_LOG_KEPT_BYTES: usize = 64 * KIB;
 pub const PREVIOUS_VERSIONS_SHOWN: usize = 100;
 /// Problems with objects in files that the admin server shows: 100, as for previous versions.
 pub const PROBLEMS_SHOWN: usize = 100;
+/// Listeners that the admin server names of a port that is down, and policies of a key set that is missing: 8, enough
+/// to find the others.
+pub const OWNERS_SHOWN: usize = 8;
 /// Bytes logged of any field received from a peer: 1 KiB.
 pub const LOG_FIELD_BYTES: usize = KIB;
 

@@ -34,7 +34,7 @@ struct Inner {
     /// Objects in files whose previous version stays in effect.
     previous_versions: ArcSwap<Vec<String>>,
     /// What is wrong with the objects in files, the worst first.
-    file_problems: ArcSwap<Vec<(Level, String)>>,
+    file_problems: ArcSwap<Vec<FileProblem>>,
     /// Replaced configurations that requests still use.
     replaced: AtomicUsize,
     /// Whether the binds of a configuration were tried, and any of them, if there are any,
@@ -55,6 +55,17 @@ pub struct BindDown {
     pub address: SocketAddr,
     /// Why it could not.
     pub reason: String,
+}
+
+/// Something that is wrong with an object in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileProblem {
+    /// How bad it is.
+    pub level: Level,
+    /// Place, object, field, what is wrong, and what to do.
+    pub text: String,
+    /// The hosts of the route that has no parent because of it.
+    pub hosts: Vec<String>,
 }
 
 /// A JWKS that could not be fetched, or has not been fetched yet.
@@ -156,13 +167,13 @@ impl InForce {
     }
 
     /// Sets what is wrong with the objects in files, the worst first.
-    pub fn set_file_problems(&self, problems: Vec<(Level, String)>) {
+    pub fn set_file_problems(&self, problems: Vec<FileProblem>) {
         self.0.file_problems.store(Arc::new(problems));
     }
 
     /// What is wrong with the objects in files, the worst first.
     #[must_use]
-    pub fn file_problems(&self) -> Arc<Vec<(Level, String)>> {
+    pub fn file_problems(&self) -> Arc<Vec<FileProblem>> {
         self.0.file_problems.load_full()
     }
 

@@ -4,6 +4,7 @@
 //! thread publish; state that only a shard has is queried through its inbox.
 
 mod endpoints;
+mod failures;
 pub mod scrape;
 pub mod servers;
 mod source;
@@ -18,18 +19,15 @@ use admin::metrics::Exposition;
 use admin::pprof::heap::HeapStack;
 use admin::shard::ShardHandle;
 use admin::{ConfigView, Handles, LogControl};
-use admin_types::dump::{
-    BindDown, HealthCheckLimit, KeysMissing, LimitedHealthCheck, Problem, Runtime, Shard, Source,
-};
+use admin_types::dump::{HealthCheckLimit, LimitedHealthCheck, Runtime, Shard, Source};
 use admin_types::memory::{Allocated, Allocations, HeapProfile};
 use admin_types::tasks::Task;
-use translate::Level;
 
 use self::scrape::Scrape;
 use crate::config::in_force::InForce;
 use crate::config::xds::ControllerState;
 use crate::config::{CheckLimit, Snapshot};
-use crate::limits::{PREVIOUS_VERSIONS_SHOWN, PROBLEMS_SHOWN};
+use crate::limits::PREVIOUS_VERSIONS_SHOWN;
 use crate::machine::cpu::Cpus;
 use crate::memory;
 use crate::memory::heap::{self, Sampling};
@@ -135,6 +133,7 @@ impl Inspected {
     fn runtime(&self) -> Runtime {
         let now = Instant::now();
         let place = self.in_force.place();
+        let model = Arc::clone(&self.in_force.applied().model);
         let counters = self.shards.counters().iter();
         let drivers = self.shards.drivers();
         let cores = self.shards.plan().cores.as_deref().unwrap_or_default();
@@ -163,22 +162,12 @@ impl Inspected {
             node: place.node.as_ref().map(ToString::to_string),
             zone: place.zone.as_ref().map(ToString::to_string),
             pending: self.pending().into_iter().map(str::to_owned).collect(),
-            binds_down: self.binds_down(),
-            keys_missing: self.keys_missing(),
+            binds_down: failures::binds(&self.in_force.down(), &model),
+            keys_missing: failures::keys(&self.in_force.missing_keys(), &model),
             limited_health_checks: self.limited_health_checks(),
             previous_versions: self.previous_versions(),
-            problems: shown_problems(&self.in_force.file_problems()),
+            problems: failures::problems(&self.in_force.file_problems()),
         }
-    }
-
-    fn binds_down(&self) -> Vec<BindDown> {
-        let down = self.in_force.down();
-        let shown = down.iter().map(|down| BindDown {
-            bind: down.key.to_string(),
-            address: down.address.to_string(),
-            reason: down.reason.clone(),
-        });
-        shown.collect()
     }
 
     fn previous_versions(&self) -> Vec<String> {
@@ -188,17 +177,6 @@ impl Inspected {
             .take(PREVIOUS_VERSIONS_SHOWN)
             .cloned()
             .collect()
-    }
-
-    fn keys_missing(&self) -> Vec<KeysMissing> {
-        let missing = self.in_force.missing_keys();
-        let shown = missing.iter().map(|keys| KeysMissing {
-            from: keys.from.clone(),
-            seconds: keys.since.elapsed().as_secs(),
-            was_fetched: keys.was_fetched,
-            error: keys.error.clone(),
-        });
-        shown.collect()
     }
 
     fn limited_health_checks(&self) -> Vec<LimitedHealthCheck> {
@@ -306,26 +284,6 @@ fn shard_handle(shards: Shards, id: usize) -> ShardHandle {
 }
 
 /// Finds the endpoints of services and backends in a snapshot.
-/// The first problems, which are the worst, and how many others there are.
-fn shown_problems(problems: &[(Level, String)]) -> Vec<Problem> {
-    let problem = |level: &Level, text: String| Problem {
-        level: level.to_string(),
-        text,
-    };
-    let (shown, rest) = problems.split_at(problems.len().min(PROBLEMS_SHOWN));
-    let shown = shown
-        .iter()
-        .map(|(level, text)| problem(level, text.clone()));
-    let rest = rest.first().map(|(level, _)| {
-        let count = rest.len();
-        let text = format!(
-            "and {count} more: `gateway check` and the log of the gateway have all of them"
-        );
-        problem(level, text)
-    });
-    shown.chain(rest).collect()
-}
-
 fn endpoints(snapshot: Arc<Snapshot>) -> FindEndpoints {
     let mut clusters: HashMap<String, Vec<usize>> = HashMap::new();
     for (at, cluster) in snapshot.clusters.entries() {
@@ -351,25 +309,5 @@ fn key_and_port(name: &str) -> (&str, Option<u16>) {
             port.split('/').next().and_then(|port| port.parse().ok()),
         ),
         None => (name, None),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn problems_beyond_those_that_are_shown_are_counted() {
-        let problems = |count: usize| -> Vec<(Level, String)> {
-            let problems = (0..count).map(|it| (Level::Warning, it.to_string()));
-            problems.collect()
-        };
-        let shown = shown_problems(&problems(PROBLEMS_SHOWN));
-        assert_eq!(shown.len(), PROBLEMS_SHOWN);
-        assert!(shown.iter().all(|it| !it.text.contains("more")));
-        let shown = shown_problems(&problems(PROBLEMS_SHOWN + 7));
-        let last = shown.last().expect("problems");
-        assert!(last.text.starts_with("and 7 more: "), "{}", last.text);
-        assert_eq!(last.level, "warning");
     }
 }

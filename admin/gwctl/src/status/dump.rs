@@ -6,7 +6,7 @@ use admin_types::dump::{Dump, Endpoint, EndpointHealth, Hosts, Listener, SourceK
 use anyhow::Result;
 use translate::Level;
 
-use super::proxy::{Proxy, of_dump};
+use super::proxy::{Proxy, UNNAMED, of_dump};
 use super::report::{ListenerReport, PolicyReport, Report, RouteReport};
 use crate::config::{Key, restrict, target};
 use crate::resource::Resource;
@@ -61,7 +61,7 @@ fn report(dump: &Dump, whole: Dump) -> Report {
     policies(dump, &mut report);
     problems(dump, &whole, &mut report);
     let proxy = Proxy {
-        pod: "proxy".to_owned(),
+        pod: UNNAMED.to_owned(),
         state: "Running".to_owned(),
         ready: whole
             .runtime

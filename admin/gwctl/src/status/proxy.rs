@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use admin_types::dump::{Dump, HealthCheckLimit, KeysMissing, LimitedHealthCheck, Runtime};
+use admin_types::dump::{
+    BindDown, Dump, HealthCheckLimit, KeysMissing, LimitedHealthCheck, Runtime,
+};
 use anyhow::Result;
 use serde::Serialize;
 use translate::Level;
@@ -64,56 +66,52 @@ pub(super) struct SelfReport {
 impl Proxy {
     /// What does not work, with the level of each.
     pub(super) fn problems(&self) -> Vec<(Level, String)> {
-        let pod = &self.pod;
+        let proxy = match &*self.pod {
+            UNNAMED => "the proxy".to_owned(),
+            pod => format!("proxy {pod}"),
+        };
         let mut found = Vec::new();
         let mut add = |level, text: String| found.push((level, text));
         if !self.ready && self.state != TERMINATING {
             let pending = self.own.as_ref().map(|it| it.pending.join(", "));
             let pending = pending.filter(|it| !it.is_empty());
             let pending = pending.map_or_else(String::new, |it| format!(", waiting for {it}"));
-            add(
-                Level::Error,
-                format!("proxy {pod} is {}{pending}", self.state),
-            );
+            add(Level::Error, format!("{proxy} is {}{pending}", self.state));
         }
         if let Some(silent) = &self.silent {
-            let text = format!(
-                "proxy {pod} could not be asked, so part of the status is unknown: {silent}"
-            );
+            let text =
+                format!("{proxy} could not be asked, so part of the status is unknown: {silent}");
             add(Level::Error, text);
         }
         let Some(own) = &self.own else { return found };
         if let Some(why) = &own.disconnected {
             let text = format!(
-                "proxy {pod} is not connected to the controller and serves its current configuration: {why}"
+                "{proxy} is not connected to the controller and serves its current configuration: {why}"
             );
             add(Level::Error, text);
         }
         for it in &own.refused {
-            add(Level::Error, format!("proxy {pod} refuses {it}"));
+            add(Level::Error, format!("{proxy} refuses {it}"));
         }
         for it in &own.down {
-            add(Level::Error, format!("proxy {pod} cannot listen on {it}"));
+            add(Level::Error, format!("{proxy} cannot listen on {it}"));
         }
         for it in &own.keys_missing {
-            add(Level::Error, format!("proxy {pod} lacks keys of {it}"));
+            add(Level::Error, format!("{proxy} lacks keys of {it}"));
         }
         for it in &own.limited_health_checks {
             let (level, what) = limit(it);
-            add(level, format!("proxy {pod} {what}"));
+            add(level, format!("{proxy} {what}"));
         }
         for it in &own.previous_versions {
             let text = format!(
-                "proxy {pod} keeps the previous version of {it}, as the one in its files is invalid: its log says \
+                "{proxy} keeps the previous version of {it}, as the one in its files is invalid: its log says \
                  why"
             );
             add(Level::Error, text);
         }
         if let Some(why) = &own.driver_reason {
-            add(
-                Level::Note,
-                format!("proxy {pod} uses {}: {why}", own.driver),
-            );
+            add(Level::Note, format!("{proxy} uses {}: {why}", own.driver));
         }
         found
     }
@@ -131,6 +129,8 @@ fn limit(check: &LimitedHealthCheck) -> (Level, String) {
     )
 }
 
+/// What stands for the name of a pod outside of clusters.
+pub(super) const UNNAMED: &str = "proxy";
 /// The state of a pod that another replaces.
 const TERMINATING: &str = "Terminating";
 
@@ -195,11 +195,7 @@ pub(super) fn of_dump(dump: Dump) -> SelfReport {
         version: dump.version.gateway,
         driver: driver(&runtime),
         driver_reason: runtime.shards.iter().find_map(|it| it.reason.clone()),
-        down: runtime
-            .binds_down
-            .iter()
-            .map(|it| format!("{}: {}", it.address, it.reason))
-            .collect(),
+        down: runtime.binds_down.iter().map(bind_down).collect(),
         keys_missing: runtime.keys_missing.iter().map(keys_missing).collect(),
         limited_health_checks: runtime.limited_health_checks,
         previous_versions: runtime.previous_versions,
@@ -211,9 +207,19 @@ pub(super) fn of_dump(dump: Dump) -> SelfReport {
     }
 }
 
+fn bind_down(bind: &BindDown) -> String {
+    let listeners = bind.listeners.join(" and ");
+    let listeners = match &*listeners {
+        "" => String::new(),
+        listeners => format!(" for {listeners}"),
+    };
+    format!("{}{listeners}: {}", bind.address, bind.reason)
+}
+
 fn keys_missing(keys: &KeysMissing) -> String {
     let KeysMissing {
         from,
+        policies,
         seconds,
         was_fetched,
         error,
@@ -224,7 +230,14 @@ fn keys_missing(keys: &KeysMissing) -> String {
     } else {
         "tokens that need them get 503"
     };
-    format!("{from} for {seconds}s ({effect}): {error}")
+    let policies = match &*policies.join(" and ") {
+        "" => String::new(),
+        policies => format!(", needed by {policies},"),
+    };
+    format!(
+        "{from}{policies} for {seconds}s ({effect}): {error}; it tries again, so make this reachable, or correct \
+         `jwks` of the provider"
+    )
 }
 
 /// The driver of its shards, which may differ.

@@ -37,6 +37,7 @@ fn handles() -> Handles {
         bind: "tcp/80/infra/web".to_owned(),
         address: "10.0.0.1:80".to_owned(),
         reason: "the port is in use".to_owned(),
+        listeners: vec!["Gateway infra/web, listener `http`".to_owned()],
     };
     Handles {
         runtime: Box::new(move || Runtime {

@@ -66,6 +66,9 @@ pub struct Problem {
     pub level: String,
     /// Place, object, field, what is wrong, and what to do.
     pub text: String,
+    /// The hosts of the route that has no parent because of it, such as `shop.example`; `*` where it is for all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
 }
 
 /// A bind whose socket is down.
@@ -78,6 +81,9 @@ pub struct BindDown {
     pub address: String,
     /// The error, and what to do about it.
     pub reason: String,
+    /// The first of its listeners, such as ``Gateway shop/edge, listener `http` ``; empty from proxies of older versions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listeners: Vec<String>,
 }
 
 /// A JWKS without current keys.
@@ -86,6 +92,10 @@ pub struct BindDown {
 pub struct KeysMissing {
     /// Where it is fetched from, without credentials.
     pub from: String,
+    /// The first of the policies that need it, such as ``TrafficPolicy shop/tokens, provider `idp` ``; empty from
+    /// proxies of older versions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<String>,
     /// Time since the last successful fetch; before the first one, since it is in the configuration.
     pub seconds: u64,
     /// Whether keys of an earlier fetch are in use.

@@ -8,11 +8,12 @@ use jiff::Timestamp;
 use translate::check::{addresses_of, refused};
 use translate::diagnosis::{Hints, Others, diagnose};
 use translate::files::{Configuration, UnknownFields};
-use translate::{Batch, Event, Level, Options, Translator};
+use translate::{Batch, Event, Options, Translator};
 use xds::model::{BindKey, Change, Kind, Model};
 
 use super::report::Report;
 use crate::config::files::Files;
+use crate::config::in_force::FileProblem;
 use crate::config::origin;
 use crate::limits::CLOCK_CHECK_INTERVAL;
 
@@ -189,7 +190,7 @@ impl Loader {
     }
 
     /// What is wrong with the objects, the worst first.
-    pub(super) fn all_problems(&self) -> Vec<(Level, String)> {
+    pub(super) fn all_problems(&self) -> Vec<FileProblem> {
         self.report.all(&self.configuration)
     }
 

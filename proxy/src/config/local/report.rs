@@ -5,16 +5,44 @@ use std::collections::{BTreeMap, BTreeSet};
 use tracing::{error, info, warn};
 use translate::diagnosis::{Diagnosis, Hints};
 use translate::files::{Configuration, Finding, Severity};
-use translate::status::{ProblemCondition, Status};
-use translate::{Level, ObjectRef};
+use translate::status::{ProblemCondition, Reason, Status};
+use translate::{Level, Object, ObjectRef};
+
+use crate::config::in_force::FileProblem;
 
 /// What was logged and still holds.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    reported: BTreeMap<ObjectRef, BTreeSet<(Level, String)>>,
+    reported: BTreeMap<ObjectRef, BTreeSet<Reported>>,
     diagnoses: Vec<Diagnosis>,
     /// The objects whose previous version stayed in effect at the last load.
     kept: BTreeSet<ObjectRef>,
+}
+
+/// A condition with a problem.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Reported {
+    level: Level,
+    text: String,
+    attachment: Attachment,
+}
+
+/// Whether a problem keeps a route from its parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Attachment {
+    Attached,
+    Missing,
+}
+
+impl Attachment {
+    fn of(reason: Reason) -> Self {
+        match reason {
+            Reason::NoMatchingParent
+            | Reason::NotAllowedByListeners
+            | Reason::NoMatchingListenerHostname => Self::Missing,
+            _ => Self::Attached,
+        }
+    }
 }
 
 /// Objects whose status changed.
@@ -46,11 +74,15 @@ impl Report {
             let conditions = status
                 .iter()
                 .flat_map(|status| status.problem_conditions(&object));
-            let now: BTreeSet<(Level, String)> = conditions
+            let now: BTreeSet<Reported> = conditions
                 .map(|condition| {
-                    let problem = (condition.level(), condition.to_string());
+                    let problem = Reported {
+                        level: condition.level(),
+                        text: condition.to_string(),
+                        attachment: Attachment::of(condition.reason),
+                    };
                     if !before.contains(&problem) {
-                        warn_of(&condition, &problem.1, configuration);
+                        warn_of(&condition, &problem.text, configuration);
                     }
                     problem
                 })
@@ -109,20 +141,32 @@ impl Report {
     }
 
     /// All of it with what is invalid, each with its place, the worst first.
-    pub(super) fn all(&self, configuration: &Configuration) -> Vec<(Level, String)> {
+    pub(super) fn all(&self, configuration: &Configuration) -> Vec<FileProblem> {
         let findings = configuration.findings().into_iter();
-        let findings = findings.map(|it| (it.severity.into(), it.to_string()));
+        let findings = findings.map(|it| FileProblem {
+            level: it.severity.into(),
+            text: it.to_string(),
+            hosts: Vec::new(),
+        });
         let conditions = self.reported.iter().flat_map(|(object, problems)| {
             let place = place(configuration, object, None);
             let problems = problems.iter();
-            problems.map(move |(level, text)| (*level, format!("{place}{text}")))
+            problems.map(move |it| FileProblem {
+                level: it.level,
+                text: format!("{place}{}", it.text),
+                hosts: hosts(configuration, object, it.attachment),
+            })
         });
         let diagnoses = self.diagnoses.iter().map(|it| {
             let place = place(configuration, &it.object, Some(&it.field));
-            (it.level, format!("{place}{it}"))
+            FileProblem {
+                level: it.level,
+                text: format!("{place}{it}"),
+                hosts: hosts(configuration, &it.object, Attachment::of(it.reason)),
+            }
         });
-        let mut all: Vec<(Level, String)> = findings.chain(conditions).chain(diagnoses).collect();
-        all.sort_by_key(|(level, _)| std::cmp::Reverse(*level));
+        let mut all: Vec<FileProblem> = findings.chain(conditions).chain(diagnoses).collect();
+        all.sort_by_key(|it| std::cmp::Reverse(it.level));
         all
     }
 }
@@ -134,6 +178,25 @@ fn warn_of(condition: &ProblemCondition<'_>, text: &str, configuration: &Configu
         reason = %condition.reason,
         "{place}{text}",
     );
+}
+
+/// The hosts of a route of requests that has no parent because of a problem; `*` where it is for all.
+fn hosts(configuration: &Configuration, object: &ObjectRef, attachment: Attachment) -> Vec<String> {
+    let route = configuration
+        .get(object)
+        .filter(|_| attachment == Attachment::Missing);
+    match route {
+        Some(Object::HttpRoute(route)) => listed(&route.spec.hostnames),
+        Some(Object::GrpcRoute(route)) => listed(&route.spec.hostnames),
+        _ => Vec::new(),
+    }
+}
+
+fn listed(hosts: &[String]) -> Vec<String> {
+    match hosts {
+        [] => vec!["*".to_owned()],
+        hosts => hosts.to_vec(),
+    }
 }
 
 /// `file:line: `, where it is known.
