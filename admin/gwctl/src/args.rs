@@ -367,7 +367,7 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     /// Gateway: [TYPE/]NAME
-    #[arg(add = ArgValueCompleter::new(complete::resources))]
+    #[arg(value_parser = no_level, add = ArgValueCompleter::new(complete::resources))]
     pub(crate) resource: Option<Resource>,
     /// Set the filter: a level, or a list such as `info,proxy::forward=debug`
     #[arg(long)]
@@ -376,6 +376,18 @@ pub(crate) struct LogArgs {
     #[arg(long)]
     pub(crate) all_pods: bool,
 }
+
+/// A Gateway, whose name is probably not that of a level.
+fn no_level(text: &str) -> Result<Resource, String> {
+    if text.contains('=') || LEVELS.contains(&text) {
+        return Err(format!(
+            "it is a filter, not a Gateway: set it with --level {text}"
+        ));
+    }
+    text.parse()
+}
+
+const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
 /// Arguments of `gwctl profile`.
 #[derive(Debug, Args)]

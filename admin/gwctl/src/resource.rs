@@ -61,7 +61,8 @@ impl FromStr for ResourceKind {
             .find(|(_, names)| names.contains(&lower.as_str()));
         kind.map(|(kind, _)| *kind).ok_or_else(|| {
             format!(
-                "unknown type `{text}`; expected gateway, service, deployment, daemonset or pod"
+                "unknown type `{text}`; expected gateway, service, deployment, daemonset or pod (a namespace \
+                 is given with -n)"
             )
         })
     }

@@ -12,7 +12,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore,
+    SignatureScheme,
 };
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -96,7 +97,7 @@ impl Tls {
             let name = self.name.to_str();
             let inner = error.get_ref().and_then(|it| it.downcast_ref());
             match inner.and_then(|it| refusal(it, &name)) {
-                Some(why) => anyhow!("{why}, or skip verification with -k"),
+                Some(why) => anyhow!(why),
                 None => anyhow!(error).context(
                     "the TLS handshake failed; is it an HTTPS listener? Trust its CA with --cacert FILE, or \
                      skip verification with -k",
@@ -109,10 +110,17 @@ impl Tls {
 /// Why a certificate is refused, with advice.
 fn refusal(error: &rustls::Error, name: &str) -> Option<String> {
     use CertificateError as Error;
-    let rustls::Error::InvalidCertificate(error) = error else {
-        return None;
+    let error = match error {
+        rustls::Error::InvalidCertificate(error) => error,
+        rustls::Error::AlertReceived(AlertDescription::UnrecognisedName) => {
+            return Some(format!(
+                "the gateway has no certificate for `{name}` on this port, as no listener is for this host or its \
+                 certificate cannot be used: see `gwctl status`"
+            ));
+        }
+        _ => return None,
     };
-    Some(match error {
+    let why = match error {
         Error::UnknownIssuer => {
             "the listener's certificate is of a CA that is not trusted: trust it with --cacert FILE"
                 .to_owned()
@@ -127,7 +135,8 @@ fn refusal(error: &rustls::Error, name: &str) -> Option<String> {
             "the listener's certificate is not valid yet: check the clocks".to_owned()
         }
         _ => return None,
-    })
+    };
+    Some(format!("{why}, or skip verification with -k"))
 }
 
 /// The trusted certificates, and those among them that were given in a file.

@@ -150,7 +150,8 @@ impl Follower {
                 bail!(
                     "got a response ({status}) but no trace: a gateway rejects malformed requests before \
                  tracing starts. If this gateway rejected it, gateway_refused_total in its metrics \
-                 counts it by reason; otherwise check the port against `gwctl config listeners`"
+                 counts it by reason; otherwise check the port against `gwctl config listeners`, and write \
+                 https:// in the URL if its listener is of HTTPS"
                 )
             }
             ResponseState::Received(status) => bail!(

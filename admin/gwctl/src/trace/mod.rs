@@ -10,6 +10,7 @@ mod report;
 mod request;
 mod screen;
 mod sse;
+mod unattached;
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write};
@@ -60,7 +61,9 @@ pub(crate) fn run(args: &TraceArgs, source: &Source, out: &mut dyn Write) -> Res
         screen::show(move |sink| follow::follow(&client, request, sink))?
     } else {
         let trace = follow::follow(&client, request, &mut |_, _| Ok(()))?;
-        plain::write(&Report::new(&trace.events), out)?;
+        let mut report = Report::new(&trace.events);
+        report.note(&unattached::notes(&trace.events, source, &client));
+        plain::write(&report, out)?;
         trace.incomplete
     };
     Ok(match incomplete {

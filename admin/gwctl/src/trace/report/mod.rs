@@ -81,7 +81,7 @@ impl Report {
         let (title, summary) = summary::lines(events);
         let sections = [
             ("Summary", summary),
-            ("Route", route::lines(events)),
+            (ROUTE, route::lines(events)),
             ("Policies", policies::lines(events)),
             ("Backend", backend::lines(events)),
             ("Messages", messages::lines(events)),
@@ -95,7 +95,18 @@ impl Report {
                 .collect(),
         }
     }
+
+    /// Adds to the section about routes what the events do not show.
+    pub(super) fn note(&mut self, notes: &[String]) {
+        let mut sections = self.sections.iter_mut();
+        if let Some(route) = sections.find(|it| it.title == ROUTE) {
+            let notes = notes.iter().map(|it| Line::new(Tone::Bad, it));
+            route.lines.extend(notes);
+        }
+    }
 }
+
+const ROUTE: &str = "Route";
 
 /// The messages of the known events.
 fn messages(events: &[TraceEvent]) -> impl Iterator<Item = &Message> {
