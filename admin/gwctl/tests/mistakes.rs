@@ -2,6 +2,10 @@
 //! what `gwctl status` and `gwctl trace` say, and that all of it ends, is asserted; a page of the guides is made of the
 //! cases.
 
+#[path = "mistakes/certificates.rs"]
+mod certificates;
+#[path = "mistakes/flags.rs"]
+mod flags;
 #[expect(dead_code, reason = "the gateway of other tests, with one file")]
 mod support;
 
@@ -55,6 +59,7 @@ fn cases() -> Vec<Case> {
         include_str!("mistakes/cases/backends.yaml"),
         include_str!("mistakes/cases/policies.yaml"),
         include_str!("mistakes/cases/gateways.yaml"),
+        include_str!("mistakes/cases/machine.yaml"),
     ];
     let cases = files
         .iter()
@@ -68,19 +73,23 @@ impl Case {
         text.replace("NAME", &self.name)
     }
 
-    fn right(&self, origin: u16) -> String {
-        let text = include_str!("mistakes/right.yaml");
-        self.named(text).replace("ORIGIN", &origin.to_string())
+    fn placed(&self, text: &str, servers: Servers) -> String {
+        let text = self.named(text);
+        let text = text.replace("ORIGIN", &servers.origin.to_string());
+        text.replace("BUSY", &servers.busy.to_string())
     }
 
-    fn wrong(&self, origin: u16) -> String {
-        let origin_text = origin.to_string();
-        let write = self.named(&self.write).replace("ORIGIN", &origin_text);
-        let right = self.right(origin);
+    fn right(&self, servers: Servers) -> String {
+        self.placed(include_str!("mistakes/right.yaml"), servers)
+    }
+
+    fn wrong(&self, servers: Servers) -> String {
+        let write = self.placed(&self.write, servers);
+        let right = self.right(servers);
         let Some(instead_of) = &self.instead_of else {
             return right + &write;
         };
-        let instead_of = self.named(instead_of).replace("ORIGIN", &origin_text);
+        let instead_of = self.placed(instead_of, servers);
         let mut places = right.match_indices(&instead_of);
         let (at, _) = places.nth(self.nth - 1).expect("the text to replace");
         let end = at + instead_of.len();
@@ -88,31 +97,49 @@ impl Case {
     }
 }
 
+/// The ports of servers that the cases name.
+#[derive(Clone, Copy)]
+struct Servers {
+    /// That of the endpoints.
+    origin: u16,
+    /// One that no listener can have.
+    busy: u16,
+}
+
 /// A gateway that reads a folder.
 struct Gateway {
     process: Child,
     folder: tempfile::TempDir,
     admin: u16,
-    port: u16,
+    /// Those of its listeners.
+    ports: Vec<u16>,
     _ports: Ports,
 }
 
 impl Gateway {
-    fn start(origin: u16, cases: &[Case]) -> Self {
-        let ports = Ports::free(2);
-        let [port, admin] = ports[..] else {
-            panic!("two were asked for")
-        };
+    /// Starts one with a listener for all cases.
+    fn start(servers: Servers, cases: &[Case]) -> Self {
+        Self::serving(1, |folder, ports| {
+            let edge = format!(
+                "{{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {{name: edge}}, spec: \
+             {{gatewayClassName: gateway, listeners: [{{name: http, port: {}, protocol: HTTP, \
+             allowedRoutes: {{namespaces: {{from: All}}}}}}]}}}}",
+                ports[0]
+            );
+            fs::write(folder.join("edge.yaml"), edge).expect("a file");
+            for case in cases {
+                replace(folder, &case.name, &case.right(servers));
+            }
+        })
+    }
+
+    /// Starts one with so many ports to listen on, and files that are written first.
+    fn serving(count: usize, write: impl FnOnce(&Path, &[u16])) -> Self {
+        let free = Ports::free(count + 1);
+        let mut ports = free.to_vec();
+        let admin = ports.pop().expect("one more");
         let folder = tempfile::tempdir().expect("a folder");
-        let edge = format!(
-            "{{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {{name: edge}}, spec: \
-             {{gatewayClassName: gateway, listeners: [{{name: http, port: {port}, protocol: HTTP, \
-             allowedRoutes: {{namespaces: {{from: All}}}}}}]}}}}"
-        );
-        fs::write(folder.path().join("edge.yaml"), edge).expect("a file");
-        for case in cases {
-            write(folder.path(), case, &case.right(origin));
-        }
+        write(folder.path(), &ports);
         let process = Command::new(binary())
             .args(["run", "--shards", "1", "--config"])
             .arg(folder.path())
@@ -126,17 +153,19 @@ impl Gateway {
             process,
             folder,
             admin,
-            port,
-            _ports: ports,
+            ports,
+            _ports: free,
         }
     }
 
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gwctl"));
+        command.arg(format!("--local=127.0.0.1:{}", self.admin));
+        command
+    }
+
     fn gwctl(&self, line: &[&str]) -> (Option<i32>, String) {
-        let output = Command::new(env!("CARGO_BIN_EXE_gwctl"))
-            .arg(format!("--local=127.0.0.1:{}", self.admin))
-            .args(line)
-            .output()
-            .expect("it runs");
+        let output = self.command().args(line).output().expect("it runs");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         (output.status.code(), text)
     }
@@ -156,7 +185,7 @@ impl Gateway {
 
     /// The status of a request to the host of a case.
     fn asks(&self, case: &Case) -> Option<u16> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        let mut stream = TcpStream::connect(("127.0.0.1", self.ports[0])).ok()?;
         let request = format!(
             "GET /api/x HTTP/1.1\r\nhost: {}.example\r\nconnection: close\r\n\r\n",
             case.name
@@ -173,10 +202,18 @@ impl Gateway {
     /// What a trace of a request to the host of a case says, with single spaces.
     fn traces(&self, case: &Case) -> String {
         let (port, url) = (
-            self.port.to_string(),
+            self.ports[0].to_string(),
             format!("http://{}.example/api/x", case.name),
         );
-        let (_, text) = self.gwctl(&["trace", "--port", &port, "--", &url]);
+        self.traced(&["--port", &port, "--", &url])
+    }
+
+    /// What `gwctl trace` says, errors included, with single spaces.
+    fn traced(&self, line: &[&str]) -> String {
+        let output = self.command().arg("trace").args(line).output();
+        let output = output.expect("it runs");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
         let words: Vec<&str> = text.split_whitespace().collect();
         words.join(" ")
     }
@@ -189,9 +226,9 @@ impl Gateway {
     }
 
     /// Makes mistakes at the same time, and corrects them.
-    fn shows(&self, cases: &[Case], origin: u16) {
+    fn shows(&self, cases: &[Case], servers: Servers) {
         for case in cases {
-            write(self.folder.path(), case, &case.wrong(origin));
+            replace(self.folder.path(), &case.name, &case.wrong(servers));
         }
         wait_until_none(|| self.unnamed(cases));
         let has_errors = cases.iter().any(|it| it.level == "error");
@@ -211,7 +248,7 @@ impl Gateway {
             .collect();
         assert_eq!(untraced, []);
         for case in cases {
-            write(self.folder.path(), case, &case.right(origin));
+            replace(self.folder.path(), &case.name, &case.right(servers));
         }
         wait_until_none(|| self.unwell(cases));
     }
@@ -256,11 +293,11 @@ impl Drop for Gateway {
     }
 }
 
-/// Replaces the file of a case at once: of one that is empty for a moment, nothing stays in effect.
-fn write(folder: &Path, case: &Case, text: &str) {
-    let new = folder.join(format!("{}.new", case.name));
+/// Replaces a file at once: of one that is empty for a moment, nothing stays in effect.
+fn replace(folder: &Path, name: &str, text: &str) {
+    let new = folder.join(format!("{name}.new"));
     fs::write(&new, text).expect("a file");
-    fs::rename(new, folder.join(format!("{}.yaml", case.name))).expect("a file");
+    fs::rename(new, folder.join(format!("{name}.yaml"))).expect("a file");
 }
 
 /// Asks again until nothing is missing.
@@ -278,12 +315,16 @@ fn wait_until_none(mut missing: impl FnMut() -> Vec<String>) {
 
 #[test]
 fn every_mistake_is_named_while_it_lasts() {
-    let (cases, origin) = (cases(), origin());
-    let gateway = Gateway::start(origin, &cases);
+    let cases = cases();
+    let servers = Servers {
+        origin: origin(),
+        busy: origin(),
+    };
+    let gateway = Gateway::start(servers, &cases);
     wait_until_none(|| gateway.unwell(&cases));
     assert_eq!(gateway.gwctl(&["status", "--strict"]).0, Some(0));
     for cases in cases.chunks(AT_ONCE) {
-        gateway.shows(cases, origin);
+        gateway.shows(cases, servers);
     }
 }
 
@@ -331,6 +372,8 @@ fn the_page_of_mistakes_is_made_of_the_cases() {
             );
         }
     }
+    page.push_str(&page_of_certificates());
+    page.push_str(&page_of_flags());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../k8s/MISTAKES.md");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(&path, &page).expect("the page");
@@ -340,4 +383,41 @@ fn the_page_of_mistakes_is_made_of_the_cases() {
         written == page,
         "run with UPDATE_GOLDEN=1, since the cases have changed"
     );
+}
+
+/// The rows of mistakes with certificates.
+fn page_of_certificates() -> String {
+    let mut rows = "\n## Clients cannot connect by HTTPS, or refuse the certificate\n\n\
+         | mistake | `gwctl status` says | `gwctl trace` says | condition | remedy |\n|---|---|---|---|---|\n"
+        .to_owned();
+    for case in certificates::cases() {
+        let cell = |text: &str| text.replace("NAME", "app").replace('|', "&#124;");
+        let _ = writeln!(
+            rows,
+            "| {} | error: … {}: {} … | {} | {} | {} |",
+            case.mistake,
+            cell(&case.object),
+            cell(&case.sentence),
+            cell(&case.trace),
+            case.condition,
+            case.remedy
+        );
+    }
+    rows
+}
+
+/// The rows of mistakes on command lines.
+fn page_of_flags() -> String {
+    let mut rows =
+        "\n## Programs do not start\n\n| mistake | command | it says |\n|---|---|---|\n".to_owned();
+    for case in flags::cases() {
+        let flags::Case {
+            mistake,
+            line,
+            says,
+        } = case;
+        let says = says.replace('<', "&lt;");
+        let _ = writeln!(rows, "| {mistake} | `{line}` | … {says} … |");
+    }
+    rows
 }
