@@ -52,7 +52,6 @@ const PARAMETERS_DEFINITION: &str =
 mod tests {
     use std::fs;
     use std::path::Path;
-    use std::sync::LazyLock;
 
     use serde_json::Value;
     use xds::model::Limits;
@@ -63,9 +62,9 @@ mod tests {
 
     #[test]
     fn the_resource_definitions_load() {
-        LazyLock::force(&super::BACKEND);
-        LazyLock::force(&super::TRAFFIC_POLICY);
-        LazyLock::force(&super::GATEWAY_PARAMETERS);
+        super::BACKEND.compile();
+        super::TRAFFIC_POLICY.compile();
+        super::GATEWAY_PARAMETERS.compile();
     }
 
     /// The schema of `spec.limits`.

@@ -123,7 +123,7 @@ impl Schema {
             return Some(format.expected().to_owned());
         }
         if let (Some(pattern), Value::String(text)) = (&self.pattern, value)
-            && !pattern.regex.is_match(text)
+            && !pattern.regex().is_match(text)
         {
             let known = KNOWN_PATTERNS
                 .iter()

@@ -7,6 +7,7 @@ mod format;
 mod rule;
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use regex_automata::meta::Regex;
 use serde::Deserialize;
@@ -92,20 +93,28 @@ enum ListType {
     Map,
 }
 
-/// A compiled regular expression, not anchored by itself.
+/// A regular expression, not anchored by itself.
 #[derive(Debug, Deserialize)]
-#[serde(try_from = "String")]
+#[serde(from = "String")]
 struct Pattern {
-    regex: Regex,
     text: String,
+    /// Compiled for the first text that it applies to.
+    regex: OnceLock<Regex>,
 }
 
-impl TryFrom<String> for Pattern {
-    type Error = Box<regex_automata::meta::BuildError>;
+impl From<String> for Pattern {
+    fn from(text: String) -> Self {
+        let regex = OnceLock::new();
+        Self { text, regex }
+    }
+}
 
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        let regex = Regex::new(&text).map_err(Box::new)?;
-        Ok(Self { regex, text })
+impl Pattern {
+    fn regex(&self) -> &Regex {
+        self.regex.get_or_init(|| {
+            let compiled = Regex::new(&self.text);
+            compiled.expect("the patterns of our definitions compile, which is tested")
+        })
     }
 }
 
@@ -114,6 +123,16 @@ impl Schema {
     fn of_field(&self, name: &str) -> Option<&Self> {
         let free = self.additional_properties.as_deref();
         self.properties.get(name).or(free)
+    }
+
+    /// Compiles all expressions of the schema and panics if one is invalid.
+    #[cfg(test)]
+    pub(super) fn compile(&self) {
+        self.pattern.iter().for_each(|it| drop(it.regex()));
+        self.rules.iter().for_each(|it| drop(it.program()));
+        let inner = self.properties.values().chain(&self.any_of);
+        let boxed = self.items.iter().chain(&self.additional_properties);
+        inner.chain(boxed.map(Box::as_ref)).for_each(Self::compile);
     }
 
     /// Does what an API server does on a write: prunes unknown fields (each is a remark, subject to

@@ -1,7 +1,7 @@
 //! CEL rules (`x-kubernetes-validations`), evaluated as in an API server.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use cel::{Context, Env, ExecutionError, Program};
 use serde::Deserialize;
@@ -12,30 +12,15 @@ use super::Schema;
 use crate::files::finding::{Reason, Remark};
 use crate::files::path::{FieldPath, PathStep};
 
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "RawRule")]
-pub(crate) struct Rule {
-    program: Program,
-    message: String,
-}
-
 /// A rule in a CRD. A message is required: a bare expression does not help users.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawRule {
+pub(crate) struct Rule {
     rule: String,
     message: String,
-}
-
-impl TryFrom<RawRule> for Rule {
-    type Error = cel::ParseErrors;
-
-    fn try_from(written: RawRule) -> Result<Self, Self::Error> {
-        Ok(Self {
-            program: ENV.compile(&written.rule)?,
-            message: written.message,
-        })
-    }
+    /// Compiled for the first value that it applies to: most starts need few of the rules.
+    #[serde(skip)]
+    program: OnceLock<Program>,
 }
 
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
@@ -109,13 +94,20 @@ impl Schema {
 }
 
 impl Rule {
+    pub(super) fn program(&self) -> &Program {
+        self.program.get_or_init(|| {
+            let compiled = ENV.compile(&self.rule);
+            compiled.expect("the rules of our definitions compile, which is tested")
+        })
+    }
+
     /// The message, if the rule is violated. A rule that cannot be evaluated is violated.
     fn violated_by(&self, itself: &cel::Value) -> Option<String> {
         let mut context = Context::with_env(Arc::clone(&ENV));
         context.add_variable_from_value("self", itself.clone());
         let added = context.add_function("duration", milliseconds);
         added.expect("the environment has no function of that name");
-        match self.program.execute(&context) {
+        match self.program().execute(&context) {
             Ok(cel::Value::Bool(true)) => None,
             Ok(_) => Some(self.message.clone()),
             Err(error) => Some(format!("{} (not evaluated: {error})", self.message)),

@@ -1,3 +1,5 @@
+use std::panic::AssertUnwindSafe;
+
 use serde_json::{Value, json};
 
 use super::Schema;
@@ -105,13 +107,24 @@ fn validation_rules_support_escaped_names_durations_and_integers() {
 fn a_definition_with_unsupported_rules_does_not_load() {
     for more in [
         json!({"type": "object", "x-kubernetes-embedded-resource": true}),
-        json!({"type": "string", "pattern": "["}),
         json!({"type": "string", "format": "uuid"}),
-        json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.", "message": "m"}]}),
     ] {
         assert!(
             serde_json::from_value::<Schema>(more.clone()).is_err(),
             "{more}"
         );
+    }
+}
+
+#[test]
+fn a_definition_with_an_invalid_expression_does_not_compile() {
+    for more in [
+        json!({"type": "string", "pattern": "["}),
+        json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.", "message": "m"}]}),
+        json!({"items": {"anyOf": [{"pattern": "["}]}}),
+    ] {
+        let schema: Schema = serde_json::from_value(more.clone()).expect("a schema");
+        let compiled = std::panic::catch_unwind(AssertUnwindSafe(|| schema.compile()));
+        assert!(compiled.is_err(), "{more}");
     }
 }
