@@ -15,7 +15,7 @@ use crate::home::{self, Home};
 use crate::packages;
 use crate::process;
 use crate::progress::Progress;
-use module::{CLUSTER, CONFORMANCE, Module};
+use module::{CLUSTER, CONFORMANCE, Module, OTHERS};
 
 /// The Kubernetes of `k8s/e2e/programs/kubernetes/go.mod`.
 pub(crate) const KUBERNETES_VERSION: &str = "v1.37.1";
@@ -50,7 +50,7 @@ fn lock(home: &Home) -> Result<(PathBuf, File)> {
 }
 
 fn module(name: &str) -> Result<&'static Module> {
-    let all = || CLUSTER.iter().chain(&CONFORMANCE);
+    let all = || CLUSTER.iter().chain(&OTHERS).chain(&CONFORMANCE);
     all().find(|module| module.name == name).with_context(|| {
         let names: Vec<_> = all().map(|module| module.name).collect();
         format!("there is no module {name}; there are: {}", names.join(", "))

@@ -85,6 +85,14 @@ pub(super) const CLUSTER: [Module; 7] = [
     },
 ];
 
+/// Programs of single tests.
+pub(super) const OTHERS: [Module; 1] = [Module {
+    name: "metrics-server",
+    folder: "k8s/e2e/programs/metrics-server",
+    packages: &["sigs.k8s.io/metrics-server/cmd/metrics-server"],
+    ..NONE
+}];
+
 /// Programs of the conformance suites. Each suite comes with the definitions of its release.
 pub(super) const CONFORMANCE: [Module; 4] = [
     Module {

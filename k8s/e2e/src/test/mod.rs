@@ -31,9 +31,9 @@ use crate::args::TestArgs;
 use crate::home::Home;
 use crate::process::print_line;
 use control_plane::{
-    access, answers, bad_input, crowds, endpoints, error_pages, external_auth, features, hostile,
-    idp, inference, infrastructure, kinds, life, live_traffic, long, mistakes, permissions,
-    precedence, sessions, tenancy, x_backends,
+    access, answers, autoscaling, bad_input, crowds, endpoints, error_pages, external_auth,
+    features, hostile, idp, inference, infrastructure, kinds, life, live_traffic, long, mistakes,
+    permissions, precedence, sessions, tenancy, x_backends,
 };
 use runner::{Runner, TestCluster};
 use scope::{Images, Scope};
@@ -55,6 +55,8 @@ enum Needs {
     Keycloak,
     /// Beside these, the image of the Inference Extension's endpoint picker.
     Picker,
+    /// Beside these, the image of the metrics server.
+    Metrics,
     /// Beside these, images of the commit before.
     Previous,
 }
@@ -135,6 +137,14 @@ const TESTS: &[Test] = tests! {
     Controller error_pages::a_page_server_has_the_pages_of_errors,
     Controller x_backends::pods_are_selected_by_label_and_port,
     Picker inference::an_endpoint_picker_selects_the_pod,
+    Controller infrastructure::gateways_report_the_addresses_of_services_and_nodes,
+    Controller infrastructure::an_autoscaler_takes_over_and_gives_back_the_number_of_proxies,
+    Controller endpoints::a_ready_pod_whose_health_check_fails_gets_no_requests,
+    Controller endpoints::requests_stay_in_the_zone_until_it_is_drained,
+    Controller answers::maintenance_is_for_all_but_the_office,
+    Controller answers::backends_get_the_paths_that_policies_rewrite,
+    Controller mistakes::mistakes_in_objects_are_named_until_they_are_mended,
+    Controller mistakes::what_keeps_pods_from_running_is_named_until_it_is_mended,
     Controller live_traffic::the_controller_is_killed,
     Controller live_traffic::another_replica_becomes_the_leader,
     Controller live_traffic::the_api_server_is_unavailable,
@@ -156,19 +166,11 @@ const TESTS: &[Test] = tests! {
     Controller bad_input::unselected_namespaces_are_ignored,
 };
 
-/// Tests that take minutes each, that measure times, which needs a machine that does nothing else, or that have not run on a
-/// cluster yet (the first ten).
+/// Tests that take minutes each, or that measure times, which needs a machine that does nothing else.
 const LONG_TESTS: &[Test] = tests! {
-    Controller infrastructure::gateways_report_the_addresses_of_services_and_nodes,
     Controller infrastructure::gateways_at_ports_of_the_same_nodes_do_not_disturb_each_other,
-    Controller infrastructure::a_proxy_on_bare_metal_says_that_it_is_about_to_end,
-    Controller infrastructure::an_autoscaler_takes_over_and_gives_back_the_number_of_proxies,
-    Controller endpoints::a_ready_pod_whose_health_check_fails_gets_no_requests,
-    Controller endpoints::requests_stay_in_the_zone_until_it_is_drained,
-    Controller answers::maintenance_is_for_all_but_the_office,
-    Controller answers::backends_get_the_paths_that_policies_rewrite,
-    Controller mistakes::mistakes_in_objects_are_named_until_they_are_mended,
-    Controller mistakes::what_keeps_pods_from_running_is_named_until_it_is_mended,
+    Controller infrastructure::proxies_on_bare_metal_are_replaced_without_a_failed_request,
+    Metrics autoscaling::an_autoscaler_follows_the_cpu_time_of_proxies,
     Controller long::the_api_server_is_unavailable_for_minutes,
     Controller long::the_network_is_cut_for_minutes,
     Controller long::routes_change_a_thousand_times,

@@ -8,6 +8,7 @@ use anyhow::{Result, anyhow};
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
+use super::control_plane::autoscaling::METRICS_SERVER;
 use super::control_plane::{ControlPlane, foreign_crds};
 use super::scope::{Images, Scope};
 use super::{Needs, Test, diagnosis};
@@ -58,6 +59,10 @@ impl TestCluster<'_> {
         if self.needs.contains(&Needs::Picker) {
             programs::build_one(self.home, PICKER.module)?;
             archives.push(image::build_backend(self.home, PICKER)?);
+        }
+        if self.needs.contains(&Needs::Metrics) {
+            programs::build_one(self.home, METRICS_SERVER.module)?;
+            archives.push(image::build_backend(self.home, METRICS_SERVER)?);
         }
         if self.needs.contains(&Needs::Previous) {
             let previous = Previous::build(self.home)?;

@@ -1,20 +1,17 @@
 //! Who may come in, on a cluster: which address of a client the policies see behind a load balancer, and limits
 //! of clients while their policy changes.
 
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::process::{Child, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use hyper::StatusCode;
 use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use super::edge_gateway::{EdgeGateway, HOST, TIMEOUT, send_get};
+use super::haproxy::HaProxy;
 use super::kinds::own;
-use crate::process;
 use crate::test::http::{Connection, HttpResponse};
 use crate::test::manifests::{gateway, listener};
 use crate::test::scope::Scope;
@@ -46,7 +43,8 @@ pub(in crate::test) async fn networks_see_the_address_that_haproxy_passes(
 ) -> Result<()> {
     let site = open(scope, "Local").await?;
     let (denied, other) = (Ipv4Addr::new(127, 0, 0, 5), Ipv4Addr::new(127, 0, 0, 6));
-    let haproxy = HaProxy::start(scope, site.address).await?;
+    let server = format!("server gateway {} send-proxy-v2", site.address);
+    let haproxy = HaProxy::start(scope, &server).await?;
     let policy = json!({
         "targetRefs": [edge()],
         "proxyProtocol": {"in": "Required"},
@@ -59,7 +57,7 @@ pub(in crate::test) async fn networks_see_the_address_that_haproxy_passes(
         let what = format!("status {status} for a client at {from}");
         scope
             .until(&what, async || {
-                let answer = haproxy.get(from).await.ok();
+                let answer = get(haproxy.address, from).await.ok();
                 Ok(answer.filter(|it| it.status == status))
             })
             .await
@@ -155,66 +153,18 @@ async fn own_address(to: SocketAddr) -> Result<IpAddr> {
     Ok(stream.local_addr()?.ip())
 }
 
-/// A HAProxy in the clients' network, in front of a Gateway. Ends when dropped.
-struct HaProxy {
-    address: SocketAddr,
-    process: Child,
-    _folder: TempDir,
-}
-
-impl HaProxy {
-    async fn start(scope: &Scope, gateway: SocketAddr) -> Result<Self> {
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = free.local_addr()?;
-        drop(free);
-        let folder = tempfile::tempdir().context("cannot make a folder for HAProxy")?;
-        let configuration = folder.path().join("haproxy.cfg");
-        let text = format!(
-            "global\n  maxconn 100\n\
-             defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 30s\n  timeout server 30s\n\
-             listen edge\n  bind {address}\n  server gateway {gateway} send-proxy-v2\n"
-        );
-        fs::write(&configuration, text)?;
-        let mut command = process::command(&["haproxy", "-db", "-f"]);
-        let process = command
-            .arg(&configuration)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("cannot run haproxy: install the package haproxy")?;
-        let started = Self {
-            address,
-            process,
-            _folder: folder,
-        };
-        scope
-            .until("HAProxy to accept connections", async || {
-                Ok(TcpStream::connect(address).await.ok().map(drop))
-            })
-            .await?;
-        Ok(started)
-    }
-
-    /// A request of a client at this address.
-    async fn get(&self, from: Ipv4Addr) -> Result<HttpResponse> {
-        let exchange = async {
-            let socket = TcpSocket::new_v4()?;
-            socket.bind(SocketAddr::new(from.into(), 0))?;
-            let stream = socket.connect(self.address).await?;
-            Connection::over(Box::new(stream))
-                .await?
-                .get(HOST, "/")
-                .await
-        };
-        timeout(TIMEOUT, exchange)
+/// A request of a client at this address.
+async fn get(server: SocketAddr, from: Ipv4Addr) -> Result<HttpResponse> {
+    let exchange = async {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::new(from.into(), 0))?;
+        let stream = socket.connect(server).await?;
+        Connection::over(Box::new(stream))
+            .await?
+            .get(HOST, "/")
             .await
-            .context("no answer in time")?
-    }
-}
-
-impl Drop for HaProxy {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+    };
+    timeout(TIMEOUT, exchange)
+        .await
+        .context("no answer in time")?
 }

@@ -48,8 +48,7 @@ pub(in crate::test) async fn a_ready_pod_whose_health_check_fails_gets_no_reques
     scope.apply(&[health_check("/status/503")]).await?;
     let ignored = expected_condition("DependencyUnavailable", "True", "HealthChecksIgnored");
     scope.condition("TrafficPolicy", "checks", ignored).await?;
-    let status = scope.gwctl(&["status", "edge"]).await;
-    let said = status.unwrap_or_else(|error| format!("{error:#}"));
+    let said = scope.status().await?;
     ensure!(
         said.contains("pass their health checks, which are ignored"),
         "{said}"

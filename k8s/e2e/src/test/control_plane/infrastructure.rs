@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::ControlPlane;
 use super::edge_gateway::{EdgeGateway, HOST, backend, send_get, until};
+use super::haproxy::HaProxy;
 use super::kinds::own;
 use super::live_traffic::{rolled_out, without_failed_requests};
 use super::proxy::pods;
@@ -157,8 +158,9 @@ pub(in crate::test) async fn gateways_at_ports_of_the_same_nodes_do_not_disturb_
     .await
 }
 
-/// The guide's Gateway, whose health path fails before its proxy stops to serve.
-pub(in crate::test) async fn a_proxy_on_bare_metal_says_that_it_is_about_to_end(
+/// The guide's Gateway, behind an HAProxy that asks its nodes for the health path: its proxies are replaced one
+/// after the other, and each says so before it stops to serve.
+pub(in crate::test) async fn proxies_on_bare_metal_are_replaced_without_a_failed_request(
     scope: &Scope,
 ) -> Result<()> {
     reading_nodes(scope, async || {
@@ -171,26 +173,52 @@ pub(in crate::test) async fn a_proxy_on_bare_metal_says_that_it_is_about_to_end(
         scope.kubectl(&["apply", "-f", "-"], &yaml).await?;
         let programmed = expected_condition("Programmed", "True", "Programmed");
         scope.condition("Gateway", "nodes", programmed).await?;
-        let pod = pods(scope, "nodes").await?.pop().context("a proxy")?;
-        let ready = scope.ready(&pod).await?;
-        let ip: IpAddr = address(&ready)?.parse()?;
-        let proxy = SocketAddr::new(ip, 80);
-        until(scope, proxy, (HOST, "/healthz"), StatusCode::OK).await?;
-        let delete = ["delete", "pod", &pod, "--wait=false"];
-        scope.kubectl(&delete, "").await?;
-        until(
+        let mut servers = vec![
+            "  option httpchk GET /healthz".to_owned(),
+            "  default-server check inter 1s fall 2 rise 1".to_owned(),
+        ];
+        for pod in pods(scope, "nodes").await? {
+            let proxy = SocketAddr::new(node_address(scope, &pod).await?, 80);
+            until(scope, proxy, (HOST, "/healthz"), StatusCode::OK).await?;
+            servers.push(format!("  server {pod} {proxy}"));
+        }
+        ensure!(
+            servers.len() == 4,
+            "a proxy on each of two nodes: {servers:?}"
+        );
+        let haproxy = HaProxy::start(scope, &servers.join("\n")).await?;
+        let site = EdgeGateway {
             scope,
-            proxy,
-            (HOST, "/healthz"),
-            StatusCode::SERVICE_UNAVAILABLE,
-        )
+            address: haproxy.address,
+        };
+        site.until(HOST, "/", StatusCode::OK).await?;
+        without_failed_requests(&site, async || {
+            let daemon_set = "daemonset/nodes";
+            let restart = ["rollout", "restart", daemon_set];
+            scope.kubectl(&restart, "").await?;
+            let status = ["rollout", "status", daemon_set, "--timeout=200s"];
+            scope.kubectl(&status, "").await
+        })
         .await?;
-        // It still takes new connections, while the load balancer notices.
-        let answer = send_get(proxy, HOST, "/").await?;
-        ensure!(answer.status == StatusCode::OK, "{answer:?}");
-        Ok(())
+        says_that_it_is_about_to_end(scope).await
     })
     .await
+}
+
+/// One of the proxies of Gateway `nodes`, before it ends.
+async fn says_that_it_is_about_to_end(scope: &Scope) -> Result<()> {
+    let pod = pods(scope, "nodes").await?.pop().context("a proxy")?;
+    let ready = scope.ready(&pod).await?;
+    let ip: IpAddr = address(&ready)?.parse()?;
+    let proxy = SocketAddr::new(ip, 80);
+    let delete = ["delete", "pod", &pod, "--wait=false"];
+    scope.kubectl(&delete, "").await?;
+    let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+    until(scope, proxy, (HOST, "/healthz"), unavailable).await?;
+    // It still takes new connections, while the load balancer notices.
+    let answer = send_get(proxy, HOST, "/").await?;
+    ensure!(answer.status == StatusCode::OK, "{answer:?}");
+    Ok(())
 }
 
 /// The YAML of a section of a guide.
@@ -234,21 +262,24 @@ async fn reading_nodes(scope: &Scope, test: impl AsyncFnOnce() -> Result<()>) ->
 async fn nodes_of_proxies(scope: &Scope) -> Result<Vec<IpAddr>> {
     let mut found = Vec::new();
     for pod in pods(scope, "edge").await? {
-        let pod = scope.ready(&pod).await?;
-        let node = pod.spec.and_then(|it| it.node_name).context("a node")?;
-        let node = scope
-            .object("Node", &node)
-            .await?
-            .context("the node is gone")?;
-        let addresses = node["status"]["addresses"].as_array();
-        let mut addresses = addresses.into_iter().flatten();
-        let internal = addresses.find(|it| it["type"] == "InternalIP");
-        let internal = internal.and_then(|it| it["address"].as_str());
-        found.push(internal.context("a node has an address")?.parse()?);
+        found.push(node_address(scope, &pod).await?);
     }
     found.sort();
     found.dedup();
     Ok(found)
+}
+
+/// The address of a pod's node, once the pod is ready.
+async fn node_address(scope: &Scope, pod: &str) -> Result<IpAddr> {
+    let pod = scope.ready(pod).await?;
+    let node = pod.spec.and_then(|it| it.node_name).context("a node")?;
+    let node = scope.object("Node", &node).await?;
+    let node = node.context("the node is gone")?;
+    let addresses = node["status"]["addresses"].as_array();
+    let mut addresses = addresses.into_iter().flatten();
+    let internal = addresses.find(|it| it["type"] == "InternalIP");
+    let internal = internal.and_then(|it| it["address"].as_str());
+    Ok(internal.context("a node has an address")?.parse()?)
 }
 
 /// The addresses in the status of Gateway `edge`.
@@ -270,7 +301,7 @@ async fn has_addresses(scope: &Scope, expected: &[IpAddr]) -> Result<()> {
 }
 
 /// A Gateway `edge` that serves, with parameters `edge`.
-async fn open_with<'a>(scope: &'a Scope, spec: &Value) -> Result<EdgeGateway<'a>> {
+pub(super) async fn open_with<'a>(scope: &'a Scope, spec: &Value) -> Result<EdgeGateway<'a>> {
     parameters(scope, spec).await?;
     let edge = with_parameters(gateway(&[listener(80, "HTTP")]));
     EdgeGateway::open_with(scope, edge, 2).await
@@ -283,18 +314,18 @@ fn with_parameters(mut gateway: Value) -> Value {
     gateway
 }
 
-async fn parameters(scope: &Scope, spec: &Value) -> Result<()> {
+pub(super) async fn parameters(scope: &Scope, spec: &Value) -> Result<()> {
     scope.apply(&[own("GatewayParameters", "edge", spec)]).await
 }
 
-fn scaled(least: u32, most: u32) -> Value {
+pub(super) fn scaled(least: u32, most: u32) -> Value {
     json!({
         "autoscaling": {"minReplicas": least, "maxReplicas": most},
         "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
     })
 }
 
-async fn replicas(scope: &Scope) -> Result<u64> {
+pub(super) async fn replicas(scope: &Scope) -> Result<u64> {
     let edge = scope.object("Deployment", "edge").await?;
     let edge = edge.context("the proxies' Deployment is gone")?;
     edge["spec"]["replicas"]
@@ -302,7 +333,7 @@ async fn replicas(scope: &Scope) -> Result<u64> {
         .context("a number of replicas")
 }
 
-async fn has_replicas(scope: &Scope, expected: u64) -> Result<()> {
+pub(super) async fn has_replicas(scope: &Scope, expected: u64) -> Result<()> {
     let what = format!("the proxies' Deployment to have {expected} replicas");
     scope
         .until(&what, async || {

@@ -11,6 +11,7 @@
 
 pub(super) mod access;
 pub(super) mod answers;
+pub(super) mod autoscaling;
 pub(super) mod bad_input;
 pub(super) mod crowds;
 mod edge_gateway;
@@ -18,6 +19,7 @@ pub(super) mod endpoints;
 pub(super) mod error_pages;
 pub(super) mod external_auth;
 pub(super) mod features;
+mod haproxy;
 pub(super) mod hostile;
 pub(super) mod idp;
 pub(super) mod inference;
