@@ -239,7 +239,8 @@ impl Type {
             (Self::Boolean, Value::String(text)) if text == "true" || text == "false" => {
                 ": remove the quotes"
             }
-            (Self::Array, _) => ": put `- ` before each item",
+            (Self::Array, Value::Object(_)) => ": put `- ` before each item",
+            (Self::Array, _) => ": put it in brackets",
             _ => "",
         };
         remedy.to_owned()

@@ -72,6 +72,11 @@ fn type_errors_suggest_a_correction() {
             json!({"a": 1}),
             ": a mapping is not a list: put `- ` before each item",
         ),
+        (
+            "array",
+            json!("a"),
+            ": \"a\" is not a list: put it in brackets",
+        ),
         ("object", json!([]), ": a list is not a mapping"),
     ] {
         assert_eq!(remarks(&schema(json!({"type": kind})), value), [expected]);
