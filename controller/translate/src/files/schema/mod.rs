@@ -128,8 +128,12 @@ impl Schema {
     /// Compiles all expressions of the schema and panics if one is invalid.
     #[cfg(test)]
     pub(super) fn compile(&self) {
-        self.pattern.iter().for_each(|it| drop(it.regex()));
-        self.rules.iter().for_each(|it| drop(it.program()));
+        for pattern in &self.pattern {
+            pattern.regex();
+        }
+        for rule in &self.rules {
+            rule.program();
+        }
         let inner = self.properties.values().chain(&self.any_of);
         let boxed = self.items.iter().chain(&self.additional_properties);
         inner.chain(boxed.map(Box::as_ref)).for_each(Self::compile);
