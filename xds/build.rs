@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .skip_debug([
             "gateway_system.model.v1.ApiKey",
             "gateway_system.model.v1.Certificate",
+            "gateway_system.model.v1.PasswordHash",
             "gateway_system.model.v1.SessionKeys",
         ])
         .compile_fds(files)?;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use criterion::{Criterion, criterion_group, criterion_main};
 use proxy::http::head::{Field, Fields, Span};
 use proxy::http::known::KnownHeader;
-use proxy::policy::authentication::Authentication;
+use proxy::policy::authentication::{Authentication, Presented};
 use proxy::policy::authorization::{Authorization, Subject};
 use proxy::policy::effective_fields::{EffectiveFields, PolicyView};
 use proxy::policy::forwarded::HeaderTrust;
@@ -140,18 +140,26 @@ fn jwt(criterion: &mut Criterion) {
     }
 }
 
+fn tokens_alone(case: &Case) -> Authentication {
+    Authentication {
+        jwt: Some(Arc::clone(&case.policy)),
+        basic_auth: None,
+        api_keys: None,
+        requires_all: false,
+        claims_use: ClaimsUse::Rules,
+    }
+}
+
 fn authorization(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("authorization");
     let case = Case::new(&Signer::p256(), ClaimsUse::Rules);
     let mut cache = TokenCache::default();
     let sender = case.policy.authenticate(case.sources(), NOW, &mut cache);
-    let by = Authentication {
-        jwt: Some(Arc::clone(&case.policy)),
-        api_keys: None,
-        requires_all: false,
-        claims_use: ClaimsUse::Rules,
-    };
-    let sender = by.admit(Some(sender.expect("the token is good")), None);
+    let by = tokens_alone(&case);
+    let sender = by.admit(Presented {
+        token: Some(sender.expect("the token is good")),
+        ..Presented::default()
+    });
     let sender = sender.expect("it suffices");
     let of_group = |name: &str| format!("claims.group == '{name}'");
     let last_of_ten = (0..9).map(|other| of_group(&format!("group-{other}")));

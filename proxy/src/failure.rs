@@ -234,7 +234,7 @@ failures! {
     AmbiguousToken    400 Internal Client Keep Never "ambiguous_token" "the request has more than one token";
     NoToken           401 Unauthenticated Client Keep Never "no_token" "a token is needed";
     Unauthenticated   401 Unauthenticated Client Keep Never "unauthenticated" "a valid token is required";
-    AmbiguousCredentials 400 Internal Client Keep Never "ambiguous_credentials" "the request has more than one key";
+    AmbiguousCredentials 400 Internal Client Keep Never "ambiguous_credentials" "the request has more than one credential of a kind";
     NoCredentials     401 Unauthenticated Client Keep Never "no_credentials" "credentials are needed";
     WrongCredentials  401 Unauthenticated Client Keep Never "wrong_credentials" "valid credentials are required";
     CredentialsMissing 503 Unavailable Internal Keep Never "credentials_missing" "credentials cannot be checked at the moment";

@@ -21,6 +21,8 @@
 //!      +-------------+                         +-------------+       +------------+
 //! ```
 //!
+//! With a policy that has passwords there are two threads more, which check them ([`passwords`]).
+//!
 //! A shard never waits for another thread. It reads the pointer when a request begins, takes its
 //! messages from a queue, and drops lines that the writer has no room for. The only thing that one
 //! shard passes to another is a new connection, to a shard with fewer of them.
@@ -55,7 +57,7 @@
 //! | normalise | normalises host and path, for routing and for the backend | [`policy::normalise`] |
 //! | select | selects the listener by host, then the rule | [`route`] |
 //! | limit rate | counts the request, before and after its sender is known | [`policy::rate_limit`] |
-//! | authenticate | verifies the token, if a policy requires one | [`policy::jwt`] |
+//! | authenticate | verifies the token, the password or the key, if a policy requires one | [`policy::jwt`], [`policy::basic_auth`], [`policy::api_keys`] |
 //! | authorize | evaluates authorization rules, and calls external authorization servers | [`policy::authorization`], [`policy::external_auth`] |
 //! | answer | responds with redirects and CORS preflights, which need no backend | [`policy`] |
 //! | draw | selects a backend by weight, or by hash | [`config`] |
@@ -114,6 +116,7 @@
 //! | [`config`] | the compiled configuration and its sources |
 //! | [`net`], [`observe`] | sockets, with or without TLS; counters and logs |
 //! | [`tls`], [`policy`], [`route`], [`failure`] | TLS set-up, policies, the router; failures and the responses to them |
+//! | [`passwords`] | checks of passwords, and the threads for them |
 //! | [`http`], [`memory`], [`machine`], [`names`], `fair_places`, [`limits`] | codecs, buffers, resources of the machine, ids, limits |
 
 // Nothing may lock or block on a shard. Files that run on other threads allow it for themselves.
@@ -137,6 +140,7 @@ pub mod memory;
 pub mod names;
 pub mod net;
 pub mod observe;
+pub mod passwords;
 pub mod policy;
 mod request;
 pub mod route;

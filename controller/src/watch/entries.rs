@@ -8,7 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard};
 
-use translate::api::{ErrorPageSpec, NetworksSpec, ReferenceGrant, RespondSpec, TrafficPolicy};
+use translate::api::{
+    BasicAuthSpec, ErrorPageSpec, NetworksSpec, ReferenceGrant, RespondSpec, TrafficPolicy,
+};
 use translate::{Object, ObjectKind};
 use xds::model::ObjectName;
 
@@ -227,7 +229,13 @@ pub(super) fn references(object: &Object) -> PolicyReferences {
         let secret = (EntryKind::Secret, ObjectName::new(namespace, &secret.name));
         (secret, Needed::AllEntries)
     });
-    of_maps.chain(keys).collect()
+    let users = spec.basic_auth.iter().flat_map(|users| &users.secret_refs);
+    let users = users.flat_map(|secret| {
+        let namespace = secret.namespace.as_deref().unwrap_or(namespace);
+        let secret = (EntryKind::Secret, ObjectName::new(namespace, &secret.name));
+        BasicAuthSpec::ENTRIES.map(|entry| (secret.clone(), Needed::Entry(entry.to_owned())))
+    });
+    of_maps.chain(keys).chain(users).collect()
 }
 
 #[cfg(test)]
@@ -240,6 +248,7 @@ mod tests {
             "metadata": {"name": "p", "namespace": "a"},
             "spec": {
                 "targetRefs": [],
+                "basicAuth": {"secretRefs": [{"name": "users"}]},
                 "apiKeys": {"secretRefs": [{"name": "keys"}, {"namespace": "b", "name": "keys"}]},
                 "networks": {"allowFrom": [{"name": "lists", "key": "office"}]},
                 "respond": {"status": 503, "bodyFrom": {"name": "pages", "key": "soon.html"}},
@@ -259,6 +268,10 @@ mod tests {
         for namespace in ["a", "b"] {
             let secret = (EntryKind::Secret, ObjectName::new(namespace, "keys"));
             expected.insert((secret, Needed::AllEntries));
+        }
+        for file in ["auth", ".htpasswd"] {
+            let secret = (EntryKind::Secret, ObjectName::new("a", "users"));
+            expected.insert((secret, Needed::Entry(file.to_owned())));
         }
         assert_eq!(references(&Object::from(policy)), expected);
     }

@@ -6,7 +6,6 @@ pub(crate) mod choice;
 pub(crate) mod client;
 mod expect_continue;
 pub(crate) mod feed;
-mod key_waits;
 pub(crate) mod local_body;
 pub(crate) mod local_response;
 mod outgoing;
@@ -18,6 +17,7 @@ mod record;
 pub(crate) mod scratch;
 mod selected;
 mod server_decision;
+mod waits;
 
 use std::cell::OnceCell;
 use std::rc::Rc;

@@ -1,18 +1,21 @@
 //! The per-shard state shared by requests and byte-proxied connections.
 
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::rc::Rc;
 
-use crate::policy::jwt::TokenCache;
+use crate::limits::{JWKS_WAITING, PASSWORDS_WAITING};
+use crate::passwords::WrongPasswords;
+use crate::policy::jwt::{SourceId, TokenCache};
 use crate::policy::path_rewrite::RewriteScratch;
 use crate::route::RegexCache;
 use crate::shard::Shard;
 use crate::trace::Watches;
 use crate::upstream::Upstreams;
 
-use super::key_waits::KeyWaits;
 use super::page_requests::PageRequests;
 use super::scratch::ScratchPool;
+use super::waits::Waits;
 
 /// The per-shard state shared by everything proxied.
 pub(crate) struct Proxy {
@@ -27,7 +30,11 @@ pub(crate) struct Proxy {
     /// Cache of verified tokens.
     pub(crate) tokens: RefCell<TokenCache>,
     /// Requests waiting for a key set.
-    pub(crate) key_waits: KeyWaits,
+    pub(crate) key_waits: Waits<SourceId>,
+    /// Pairs of user and password that are wrong.
+    pub(crate) wrong_passwords: RefCell<WrongPasswords>,
+    /// Requests waiting for the check of a password.
+    pub(crate) password_waits: Waits<IpAddr>,
     /// Requests for pages of errors that are in flight.
     pub(crate) page_requests: PageRequests,
     /// Live traces (`gwctl trace`) that requests are matched against.
@@ -44,7 +51,9 @@ impl Proxy {
             regexes: RefCell::default(),
             path_rewrites: RefCell::default(),
             tokens: RefCell::default(),
-            key_waits: KeyWaits::default(),
+            key_waits: Waits::new(JWKS_WAITING),
+            wrong_passwords: RefCell::default(),
+            password_waits: Waits::new(PASSWORDS_WAITING),
             page_requests: PageRequests::default(),
             watches: Watches::default(),
         }

@@ -64,6 +64,7 @@ mod tests {
     use crate::observe::shed::ShedCause;
     use crate::policy::api_keys::KeyRefusal;
     use crate::policy::authorization::Forbidden;
+    use crate::policy::basic_auth::PasswordRefusal;
     use crate::policy::jwt::Refusal;
     use crate::tls::UpstreamTlsFailure;
     use crate::tls::session::Fault;
@@ -94,6 +95,7 @@ mod tests {
         each_has_its_own_counter_and_name::<ProxyHeaderFailure>();
         each_has_its_own_counter_and_name::<Refusal>();
         each_has_its_own_counter_and_name::<KeyRefusal>();
+        each_has_its_own_counter_and_name::<PasswordRefusal>();
         each_has_its_own_counter_and_name::<ShedCause>();
         each_has_its_own_counter_and_name::<Forbidden>();
         each_has_its_own_counter_and_name::<UpstreamTlsFailure>();

@@ -26,6 +26,7 @@ use crate::names::Cause;
 use crate::policy::answer::{Decision, PageResult, PageSource};
 use crate::policy::api_keys::KeyRefusal;
 use crate::policy::authorization::Forbidden;
+use crate::policy::basic_auth::{PasswordRefusal, PasswordUse};
 use crate::policy::client_networks::Outside;
 use crate::policy::jwt::{AuthenticatedBy, Refusal};
 use crate::policy::path_rewrite::RewriteResult;
@@ -348,6 +349,31 @@ impl KeyResults {
     }
 }
 
+/// Requests checked by passwords.
+#[derive(Debug, Default)]
+pub struct PasswordResults {
+    /// Without a password.
+    pub absent: Counter,
+    /// With a password that was checked before.
+    pub known: Counter,
+    /// With a password that was checked.
+    pub checked: Counter,
+    /// Rejected, by reason.
+    pub refused: ByCause<PasswordRefusal>,
+}
+
+impl PasswordResults {
+    /// Counts the result of a check.
+    pub fn count(&self, result: Result<PasswordUse<'_>, PasswordRefusal>) {
+        match result {
+            Ok(PasswordUse::None) => self.absent.increment(),
+            Ok(PasswordUse::Known(_)) => self.known.increment(),
+            Ok(PasswordUse::Checked(_)) => self.checked.increment(),
+            Err(refusal) => self.refused.count(refusal),
+        }
+    }
+}
+
 /// Requests checked by an authorization policy.
 #[derive(Debug, Default)]
 pub struct AuthorizationResults {
@@ -414,6 +440,8 @@ pub struct ShardCounters {
     pub tokens: TokenResults,
     /// Requests checked by API keys.
     pub api_keys: KeyResults,
+    /// Requests checked by passwords.
+    pub passwords: PasswordResults,
     /// Requests checked by an authorization policy.
     pub authorizations: AuthorizationResults,
     /// Results of networks of clients.

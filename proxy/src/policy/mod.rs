@@ -20,6 +20,8 @@ pub mod answer;
 pub mod api_keys;
 pub mod authentication;
 pub mod authorization;
+pub mod basic_auth;
+mod challenge;
 pub mod client_networks;
 pub mod compiled;
 pub mod cors;

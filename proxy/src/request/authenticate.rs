@@ -7,7 +7,7 @@ use crate::exchange::{Exchange, Matched};
 use crate::failure::Failure;
 use crate::limits::{JWKS_POLL, JWKS_POLL_MAX, JWKS_WAIT};
 use crate::policy::api_keys::KeyHolder;
-use crate::policy::authentication::Authentication;
+use crate::policy::authentication::{Authentication, Presented};
 use crate::policy::cors::Preflight;
 use crate::policy::jwt::{
     AuthenticatedBy, Authenticator, Bearer, MissingKey, Refusal, Reply, TokenError, TokenSources,
@@ -31,10 +31,10 @@ impl<'a> Exchange<'a> {
             }
             return Ok(());
         }
-        let (token, key) = self
+        let with = self
             .check_credentials(credentials, (matched, policy))
             .await?;
-        let principal = credentials.admit(token, key).inspect_err(|_| {
+        let principal = credentials.admit(with).inspect_err(|_| {
             if let Some(trace) = &self.record.trace {
                 trace.no_credentials(policy, credentials.requires_all);
             }
@@ -52,19 +52,25 @@ impl<'a> Exchange<'a> {
         &self,
         credentials: &'a Authentication,
         by: (&Matched<'a>, &str),
-    ) -> Result<(Option<Bearer<'a>>, Option<KeyHolder<'a>>), Failure> {
+    ) -> Result<Presented<'a>, Failure> {
+        let mut with = Presented::default();
         if credentials.requires_all {
-            // Without a valid token, nobody learns whether a key is one: neither by the answer nor by its time.
-            let token = self.authenticate_by_token(credentials, by).await?;
-            if credentials.lacks_token(token.as_ref()) {
-                return Ok((token, None));
+            // Without a valid token, nobody learns whether a key is one, and without both of them, whether a password is
+            // right: neither by the answer nor by its time.
+            with.token = self.authenticate_by_token(credentials, by).await?;
+            if credentials.jwt.is_none() || with.has_token() {
+                with.key = self.authenticate_by_key(credentials, by)?;
             }
-            return Ok((token, self.authenticate_by_key(credentials, by)?));
+            if !credentials.lacks_token_or_key(&with) {
+                with.user = self.authenticate_by_password(credentials, by).await?;
+            }
+            return Ok(with);
         }
         // What costs least is first.
-        let key = self.authenticate_by_key(credentials, by)?;
-        let token = self.authenticate_by_token(credentials, by).await?;
-        Ok((token, key))
+        with.key = self.authenticate_by_key(credentials, by)?;
+        with.token = self.authenticate_by_token(credentials, by).await?;
+        with.user = self.authenticate_by_password(credentials, by).await?;
+        Ok(with)
     }
 
     /// The client whose key the request has, if it has any.
@@ -202,7 +208,7 @@ impl<'a> Exchange<'a> {
 }
 
 /// The client does not learn the reason: it is only logged.
-fn log_refusal(matched: &Matched<'_>, policy: &str, why: &str) {
+pub(super) fn log_refusal(matched: &Matched<'_>, policy: &str, why: &str) {
     let route = &*matched.rule.name;
     tracing::debug!(route, policy, why, "authentication failed");
 }

@@ -292,7 +292,7 @@ impl Exchange<'_> {
             client_certificate: (self.client.verified_certificate())
                 .map(|certificate| &*certificate.fingerprint),
             jwt_subject: subject.map(str::as_bytes),
-            user: principal.and_then(Principal::client).map(str::as_bytes),
+            user: principal.and_then(Principal::user).map(str::as_bytes),
         };
         self.shard
             .log

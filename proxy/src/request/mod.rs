@@ -13,6 +13,7 @@ mod limit_rate;
 mod local_response;
 mod mirror;
 mod networks;
+mod passwords;
 mod pick;
 mod prepare;
 mod respond;

@@ -3,8 +3,9 @@
 use admin_types::trace::{Message, Severity};
 
 use super::Tracer;
-use super::policy::{API_KEYS, JWT};
+use super::policy::{API_KEYS, BASIC_AUTH, JWT};
 use crate::policy::api_keys::KeyRefusal;
+use crate::policy::basic_auth::{PasswordRefusal, PasswordUse};
 use crate::policy::jwt::{AuthenticatedBy, Refusal};
 
 impl Tracer {
@@ -48,6 +49,30 @@ impl Tracer {
         self.take_unreported(API_KEYS);
         let message = Message::AuthorizationResult {
             by: format!("{API_KEYS} {policy}"),
+            allowed: result.is_ok(),
+            detail,
+        };
+        self.emit(severity, message);
+    }
+
+    /// What passwords (of the policy `kind/namespace/name`) say about a request. Never contains the password.
+    #[cold]
+    pub(crate) fn password(&self, policy: &str, result: Result<PasswordUse<'_>, PasswordRefusal>) {
+        let (severity, detail) = match result {
+            Ok(PasswordUse::Known(user)) => (
+                Severity::Success,
+                format!("by the password of `{user}`, which was checked before"),
+            ),
+            Ok(PasswordUse::Checked(user)) => (
+                Severity::Success,
+                format!("by the password of `{user}`, which was checked"),
+            ),
+            Ok(PasswordUse::None) => (Severity::Info, "without a password".to_owned()),
+            Err(refusal) => (Severity::Error, refusal.reason().to_owned()),
+        };
+        self.take_unreported(BASIC_AUTH);
+        let message = Message::AuthorizationResult {
+            by: format!("{BASIC_AUTH} {policy}"),
             allowed: result.is_ok(),
             detail,
         };

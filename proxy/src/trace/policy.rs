@@ -51,6 +51,10 @@ impl Tracer {
             (NETWORKS, !rule.networks.is_empty()),
             (JWT, rule.credentials().is_some_and(|it| it.jwt.is_some())),
             (
+                BASIC_AUTH,
+                rule.credentials().is_some_and(|it| it.basic_auth.is_some()),
+            ),
+            (
                 API_KEYS,
                 rule.credentials().is_some_and(|it| it.api_keys.is_some()),
             ),
@@ -436,6 +440,7 @@ type BackendPolicyTest = fn(&BackendPolicy) -> bool;
 const LIMITS: &str = "limits";
 const NETWORKS: &str = "networks";
 pub(super) const JWT: &str = "jwt";
+pub(super) const BASIC_AUTH: &str = "basicAuth";
 pub(super) const API_KEYS: &str = "apiKeys";
 const AUTHORIZATION: &str = "authorization";
 const EXTERNAL_AUTH: &str = "externalAuth";

@@ -87,7 +87,7 @@ on_every_pair! {
         }
         let twice = [with_key("hush-acme-0123456789"), bearer("hush-acme-0123456789")].concat();
         let answer = asks(&mut client, "/", &twice);
-        assert_eq!((answer.status(), &*answer.text()), (400, "the request has more than one key\n"));
+        assert_eq!((answer.status(), &*answer.text()), (400, "the request has more than one credential of a kind\n"));
         assert!(origin.requests().is_empty());
     }
 }

@@ -109,6 +109,7 @@ fn refusing(what: &str, signer: &Signer) -> String {
         "a mistake in a policy" => "networks: {allow: [none]}".to_owned(),
         "`rateLimit`" => "rateLimit: {rules: [{name: all, requests: 0}]}".to_owned(),
         "`jwt`" => policy("Strict", signer, ""),
+        "`basicAuth`" => "basicAuth: {secretRefs: [{name: none}]}".to_owned(),
         "`apiKeys`" => "apiKeys: {secretRefs: [{name: none}]}".to_owned(),
         "`authorization`" => "authorization: {deny: [{when: 'true'}]}".to_owned(),
         "`authorization`, with `errorPages`" => {

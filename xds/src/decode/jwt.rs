@@ -9,17 +9,22 @@ use crate::model::{
 use crate::proto::{self, jwt_provider, jwt_source, remote_jwks};
 
 pub(super) fn jwt_policy(at: &FieldPath<'_>, message: proto::JwtPolicy) -> Option<JwtPolicy> {
-    let mode = choice(&at.field("mode"), message.mode, |mode| match mode {
-        proto::JwtMode::Unspecified => None,
-        proto::JwtMode::Strict => Some(JwtMode::Strict),
-        proto::JwtMode::Optional => Some(JwtMode::Optional),
-    });
+    let mode = mode(at, message.mode);
     let realm = at.optional("realm", message.realm, set_text);
     let providers = at.list("providers", message.providers, provider);
     Some(JwtPolicy {
         mode: mode?,
         realm: realm?,
         providers: providers?,
+    })
+}
+
+/// What becomes of requests without the credential.
+pub(super) fn mode(at: &FieldPath<'_>, mode: i32) -> Option<JwtMode> {
+    choice(&at.field("mode"), mode, |mode| match mode {
+        proto::JwtMode::Unspecified => None,
+        proto::JwtMode::Strict => Some(JwtMode::Strict),
+        proto::JwtMode::Optional => Some(JwtMode::Optional),
     })
 }
 

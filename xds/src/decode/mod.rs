@@ -24,6 +24,7 @@ mod answer;
 mod api_keys;
 mod authorization;
 mod balance;
+mod basic_auth;
 mod endpoint;
 mod field_path;
 mod filter;

@@ -9,6 +9,7 @@ use super::answer::{error_pages, respond_policy};
 use super::api_keys::api_keys;
 use super::authorization::authorization;
 use super::balance::balance;
+use super::basic_auth::basic_auth;
 use super::field_path::{FieldPath, Findings};
 use super::health_check::health_check;
 use super::jwt::{jwt_policy, source};
@@ -53,9 +54,7 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
     let proxy_protocol = at.optional("proxy_protocol", message.proxy_protocol, proxy_protocol);
     let path_options = at.optional("path_options", message.path_options, path_options);
     let health_path = Some(message.health_path).filter(|path| !path.is_empty());
-    let health_path = at.optional("health_path", health_path, |at, path| {
-        at.accept(HealthPath::parse(&path))
-    });
+    let health_path = at.optional("health_path", health_path, path_of_health);
     let constraint = at.optional(
         "retry_constraint",
         message.retry_constraint,
@@ -65,6 +64,7 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
     let health_check = at.dispensable("health_check", message.health_check, health_check);
     let balance = at.optional("balance", message.balance, balance);
     let jwt = at.optional("jwt", message.jwt, jwt_policy);
+    let basic_auth = at.optional("basic_auth", message.basic_auth, basic_auth);
     let api_keys = at.optional("api_keys", message.api_keys, api_keys);
     let authorization = at.optional("authorization", message.authorization, authorization);
     let networks = at.optional("networks", message.networks, network_policy);
@@ -92,6 +92,7 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
         health_check,
         balance: balance?.unwrap_or_default(),
         jwt: jwt?,
+        basic_auth: basic_auth?,
         api_keys: api_keys?,
         require_all: message.require_all,
         authorization: authorization?,
@@ -107,6 +108,10 @@ fn spec(at: &FieldPath<'_>, message: proto::Policy) -> Option<PolicySpec> {
         closes_connections: message.invalid_for_connections,
         hidden: hidden?,
     })
+}
+
+fn path_of_health(at: &FieldPath<'_>, path: String) -> Option<HealthPath> {
+    at.accept(HealthPath::parse(&path))
 }
 
 fn retry_budget(message: proto::RetryBudget) -> RetryBudget {
@@ -125,6 +130,7 @@ fn without_substitutes(mut message: proto::Policy) -> proto::Policy {
     if message.invalid {
         return proto::Policy {
             jwt: None,
+            basic_auth: None,
             api_keys: None,
             authorization: None,
             networks: None,
@@ -168,6 +174,7 @@ pub(super) fn refusing(key: &str, bytes: &[u8]) -> Option<Policy> {
     let is_restricting = message.invalid
         || !message.features.is_empty()
         || message.jwt.is_some()
+        || message.basic_auth.is_some()
         || message.api_keys.is_some()
         || message.authorization.is_some()
         || message.networks.is_some()
@@ -209,6 +216,7 @@ pub(super) fn restrictions(bytes: &[u8]) -> Restrictions {
     let bounds_limits = message.overrides && message.limits.is_some();
     Restrictions::in_use([
         (Restrictions::JWT, message.jwt.is_some()),
+        (Restrictions::BASIC_AUTH, message.basic_auth.is_some()),
         (Restrictions::API_KEYS, message.api_keys.is_some()),
         (Restrictions::AUTHORIZATION, message.authorization.is_some()),
         (

@@ -9,14 +9,19 @@ use crate::proto::{self, jwt_provider, jwt_source, remote_jwks};
 
 impl From<&JwtPolicy> for proto::JwtPolicy {
     fn from(policy: &JwtPolicy) -> Self {
-        let mode = match policy.mode {
-            JwtMode::Strict => proto::JwtMode::Strict,
-            JwtMode::Optional => proto::JwtMode::Optional,
-        };
         Self {
-            mode: mode.into(),
+            mode: proto::JwtMode::from(policy.mode).into(),
             realm: policy.realm.clone(),
             providers: list(&policy.providers),
+        }
+    }
+}
+
+impl From<JwtMode> for proto::JwtMode {
+    fn from(mode: JwtMode) -> Self {
+        match mode {
+            JwtMode::Strict => Self::Strict,
+            JwtMode::Optional => Self::Optional,
         }
     }
 }

@@ -8,6 +8,7 @@ mod answer;
 mod api_keys;
 mod authorization;
 mod balance;
+mod basic_auth;
 mod endpoint;
 mod filter;
 pub(crate) mod former;

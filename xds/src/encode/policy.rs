@@ -34,6 +34,7 @@ impl From<&Policy> for proto::Policy {
             health_check: spec.health_check.as_ref().map(Into::into),
             balance: (!spec.balance.is_empty()).then(|| (&spec.balance).into()),
             jwt,
+            basic_auth: spec.basic_auth.as_ref().map(Into::into),
             api_keys: spec.api_keys.as_ref().map(Into::into),
             require_all: spec.require_all,
             authorization,

@@ -60,6 +60,8 @@ features! {
     PathRewrite "path-rewrite";
     /// API keys of clients.
     ApiKeys "api-keys";
+    /// Passwords of users.
+    BasicAuth "basic-auth";
 }
 
 /// How long proxies without [`Feature::ClockSkew`] accept tokens after their expiry.
@@ -174,6 +176,7 @@ impl PolicySpec {
             health_check: _,
             balance: _,
             jwt,
+            basic_auth,
             api_keys,
             // One that is alone restricts nothing, and every kind of credentials that it may be about but tokens
             // has a feature.
@@ -208,6 +211,7 @@ impl PolicySpec {
             (Feature::Respond, respond.is_some()),
             (Feature::PathRewrite, path_rewrite.is_some()),
             (Feature::ApiKeys, api_keys.is_some()),
+            (Feature::BasicAuth, basic_auth.is_some()),
         ])
         .with(of_jwt)
         .with(of_authorization.unwrap_or_default())

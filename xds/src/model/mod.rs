@@ -9,6 +9,7 @@ mod attachment;
 mod authorization;
 mod backend;
 mod balance;
+mod basic_auth;
 mod bind;
 mod change;
 mod dangling;
@@ -54,6 +55,9 @@ pub use backend::{
 pub use balance::{
     Balance, BoundedLoad, HashBalance, HashKey, HashTableSize, InvalidHash, InvalidSlowStart,
     SlowStart,
+};
+pub use basic_auth::{
+    BasicAuthPolicy, BcryptCost, InvalidBcryptCost, PasswordHash, PasswordUser, PasswordUsers,
 };
 pub use bind::{Bind, Transport};
 pub use change::{Change, ResourceKey};

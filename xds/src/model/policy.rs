@@ -9,9 +9,10 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use super::{
-    ApiKeyPolicy, AuthorizationPolicy, BackendKey, Balance, Certificate, ErrorPage, HealthCheck,
-    HealthPath, JwtPolicy, JwtSource, Limits, ListenerKey, NetworkPolicy, ObjectName, PathRewrite,
-    PolicyKey, RateLimitPolicy, RespondPolicy, ServiceKey, SessionKeys, Target, json, jwt,
+    ApiKeyPolicy, AuthorizationPolicy, BackendKey, Balance, BasicAuthPolicy, Certificate,
+    ErrorPage, HealthCheck, HealthPath, JwtPolicy, JwtSource, Limits, ListenerKey, NetworkPolicy,
+    ObjectName, PathRewrite, PolicyKey, RateLimitPolicy, RespondPolicy, ServiceKey, SessionKeys,
+    Target, json, jwt,
 };
 
 /// The settings of one policy object for one target. Conflicts are already resolved: of two
@@ -123,6 +124,9 @@ pub struct PolicySpec {
     /// Tokens that requests must carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwt: Option<JwtPolicy>,
+    /// Passwords that requests must carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub basic_auth: Option<BasicAuthPolicy>,
     /// API keys that requests must carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_keys: Option<ApiKeyPolicy>,
@@ -199,7 +203,7 @@ impl PolicySpec {
     /// those of one policy.
     #[must_use]
     pub fn has_credentials(&self) -> bool {
-        self.jwt.is_some() || self.api_keys.is_some()
+        self.jwt.is_some() || self.basic_auth.is_some() || self.api_keys.is_some()
     }
 
     /// Where requests carry credentials, according to it.

@@ -26,6 +26,8 @@ impl Restrictions {
 
     /// By API keys.
     pub const API_KEYS: Self = Self(1 << 8);
+    /// By passwords.
+    pub const BASIC_AUTH: Self = Self(1 << 9);
 
     /// Those of the rows that apply.
     #[must_use]
@@ -59,6 +61,7 @@ impl PolicySpec {
     pub fn restrictions(&self) -> Restrictions {
         Restrictions::in_use([
             (Restrictions::JWT, self.jwt.is_some()),
+            (Restrictions::BASIC_AUTH, self.basic_auth.is_some()),
             (Restrictions::API_KEYS, self.api_keys.is_some()),
             (Restrictions::AUTHORIZATION, self.authorization.is_some()),
             (

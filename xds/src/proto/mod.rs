@@ -28,6 +28,14 @@ impl fmt::Debug for Certificate {
     }
 }
 
+impl fmt::Debug for PasswordHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PasswordHash")
+            .field("scheme", &self.scheme)
+            .finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for SessionKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SessionKeys")

@@ -6,6 +6,7 @@ mod answer;
 mod api_keys;
 mod authorization;
 mod balance;
+mod basic_auth;
 mod endpoint;
 mod filter;
 mod health_check;

@@ -6,16 +6,18 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::{collection::vec, option};
 use xds::model::{
-    AccessLog, AccessLogFilter, ApiKeyPolicy, AuthorizationPolicy, Ejection, EscapedSlash,
-    HealthPath, JwtPolicy, Limits, LogFormat, NetworkList, NetworkPolicy, PathOptions, PathRewrite,
-    Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, ProxyProtocolIn, ProxyProtocolMode,
-    RateLimitPolicy, RespondPolicy, RetryBudget, RetryConstraint, RetryRate, Timeout, Trust,
+    AccessLog, AccessLogFilter, ApiKeyPolicy, AuthorizationPolicy, BasicAuthPolicy, Ejection,
+    EscapedSlash, HealthPath, JwtPolicy, Limits, LogFormat, NetworkList, NetworkPolicy,
+    PathOptions, PathRewrite, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence,
+    ProxyProtocolIn, ProxyProtocolMode, RateLimitPolicy, RespondPolicy, RetryBudget,
+    RetryConstraint, RetryRate, Timeout, Trust,
 };
 
 use super::answer::{error_page, respond};
 use super::api_keys::api_keys;
 use super::authorization::authorization;
 use super::balance::balance;
+use super::basic_auth::basic_auth;
 use super::health_check::health_check;
 use super::jwt::{jwt_policy, source};
 use super::path_rewrite::path_rewrite;
@@ -71,7 +73,7 @@ prop_compose! {
         retry_constraint in option::of(retry_constraint()),
         (ejection, health_check, balance) in
             (option::of(ejection()), option::of(health_check()).boxed(), balance().boxed()),
-        ((jwt, api_keys, authorization, networks, rate_limit, respond, path_rewrite), is_invalid) in restrictions(),
+        ((jwt, (basic_auth, api_keys), authorization, networks, rate_limit, respond, path_rewrite), is_invalid) in restrictions(),
         ((closes_connections, overrides, require_all), error_pages) in
             (any::<(bool, bool, bool)>(), option::of(vec(error_page(), 1..3)).boxed()),
         hidden in vec(source(), 0..3),
@@ -90,6 +92,7 @@ prop_compose! {
             health_check,
             balance,
             jwt,
+            basic_auth,
             api_keys,
             require_all,
             authorization,
@@ -110,7 +113,7 @@ prop_compose! {
 
 type Restrictions = (
     Option<JwtPolicy>,
-    Option<ApiKeyPolicy>,
+    (Option<BasicAuthPolicy>, Option<ApiKeyPolicy>),
     Option<AuthorizationPolicy>,
     Option<NetworkPolicy>,
     Option<RateLimitPolicy>,
@@ -123,7 +126,7 @@ type Restrictions = (
 fn restrictions() -> impl Strategy<Value = (Restrictions, bool)> {
     let all = (
         option::of(jwt_policy()).boxed(),
-        option::of(api_keys()).boxed(),
+        (option::of(basic_auth()), option::of(api_keys())).boxed(),
         option::of(authorization()).boxed(),
         option::of(network_policy()).boxed(),
         option::of(rate_limit()).boxed(),
@@ -132,7 +135,7 @@ fn restrictions() -> impl Strategy<Value = (Restrictions, bool)> {
     );
     prop_oneof![
         all.prop_map(|all| (all, false)),
-        Just(((None, None, None, None, None, None, None), true)),
+        Just(((None, (None, None), None, None, None, None, None), true)),
     ]
 }
 

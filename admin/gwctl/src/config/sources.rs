@@ -150,7 +150,7 @@ fn fields(policy: &Policy) -> BTreeMap<String, Value> {
 }
 
 /// The fields that say how clients authenticate themselves, which belong together.
-const CREDENTIALS: [&str; 3] = ["jwt", "apiKeys", "requireAll"];
+const CREDENTIALS: [&str; 4] = ["jwt", "basicAuth", "apiKeys", "requireAll"];
 
 /// Removes credentials of all policies, the widest first, but the one whose credentials are in effect.
 fn keep_credentials_of_one(policies: &mut [(&Policy, BTreeMap<String, Value>)]) {

@@ -24,9 +24,9 @@ pub(super) fn examine(view: &View<'_>, found: &mut Vec<Diagnosis>) {
         };
         for (field, effect) in uses {
             let text = format!(
-                "the rule reads claims, and no TrafficPolicy with `jwt` or `apiKeys` is for {} {}, what it belongs \
-                 to or what belongs to it: no request has claims{effect}. Add `jwt` with the issuer of the tokens, or \
-                 `apiKeys`",
+                "the rule reads claims, and no TrafficPolicy with `jwt`, `basicAuth` or `apiKeys` is for {} {}, what \
+                 it belongs to or what belongs to it: no request has claims{effect}. Add `jwt` with the issuer of the \
+                 tokens, `basicAuth` or `apiKeys`",
                 target.kind, target.name
             );
             let field = (field, Reason::NoCredentials);

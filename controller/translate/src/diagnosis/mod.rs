@@ -14,6 +14,7 @@ mod known_services;
 mod listeners;
 mod networks;
 mod parents;
+mod passwords;
 mod paths;
 mod policies;
 mod redirects;
@@ -75,6 +76,7 @@ pub fn diagnose(store: &Store, options: &Options, others: Others) -> Vec<Diagnos
     twins::examine(&view, &mut found);
     claims::examine(&view, &mut found);
     policies::examine(&view, &mut found);
+    passwords::examine(&view, &mut found);
     backends::examine(&view, &mut found);
     grants::examine(&view, &mut found);
     found.sort();

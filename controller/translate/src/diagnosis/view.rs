@@ -212,17 +212,25 @@ impl<'a> View<'a> {
 
     /// Whether a route may refer to a Service: without a grant of its namespace, nothing of it is told.
     pub(super) fn permits(&self, route: &RouteView<'_>, service: &ObjectName) -> bool {
-        let (from, to) = (route.object.kind, ObjectKind::Service);
-        let own = route.namespace();
+        let from = (route.object.kind, route.namespace());
+        self.permits_reference(from, (ObjectKind::Service, service))
+    }
+
+    /// Whether objects of a kind and a namespace may refer to an object.
+    pub(super) fn permits_reference(
+        &self,
+        (from, own): (ObjectKind, &str),
+        (to, object): (ObjectKind, &ObjectName),
+    ) -> bool {
         let way = ReferenceDirection {
             from: (from.group().into(), from.name().into(), own.into()),
             to: (
                 to.group().into(),
                 to.name().into(),
-                (&*service.namespace).into(),
+                (&*object.namespace).into(),
             ),
         };
-        *own == *service.namespace || self.grants.permit(&way, &service.name)
+        *own == *object.namespace || self.grants.permit(&way, &object.name)
     }
 
     /// Whether a policy responds to the requests of a rule, at least to some.

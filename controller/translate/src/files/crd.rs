@@ -141,6 +141,7 @@ mod tests {
             "api_keys.yaml",
             "backend.yaml",
             "balance.yaml",
+            "basic_auth.yaml",
             "error_pages.yaml",
             "gateway_parameters.yaml",
             "health_check.yaml",

@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use http::HeaderName;
 use http::header::AUTHORIZATION;
 use xds::model::{
-    ApiKey, ApiKeyPolicy, ApiKeys, JwtForward, JwtPolicy, JwtSource, KeyDigest, ObjectName,
+    ApiKey, ApiKeyPolicy, ApiKeys, JwtForward, JwtPolicy, JwtProvider, JwtSource, KeyDigest,
+    ObjectName,
 };
 
 use self::key::digest;
 use super::api::ApiKeysSpec;
-use super::{jwt, secrets};
+use super::jwt;
+use super::secrets::{self, Findings, Owners};
 use crate::backend::referrer::Referrer;
-use crate::gateway::api::SecretObjectReference;
 use crate::objects::api::Secret;
 use crate::objects::reader::Reader;
 use crate::route::header_edit;
@@ -56,11 +57,11 @@ pub(crate) fn lower(
     let mut found = Found::default();
     for (index, reference) in spec.secret_refs.iter().enumerate() {
         let field = format!("secretRefs[{index}]");
-        match named_before(from.namespace, &spec.secret_refs, index) {
+        match secrets::named_before(from.namespace, &spec.secret_refs, index) {
             Some(problem) => note(problem.under(&field)),
             None => match secrets::resolve(reader, from, reference) {
                 Ok(secret) => found.read(secret, spec.hashed, &field),
-                Err(problem) => found.lacks_keys(problem.under(&field)),
+                Err(problem) => found.findings.lacks(problem.under(&field)),
             },
         }
     }
@@ -81,27 +82,8 @@ pub(crate) fn lower(
     }
 }
 
-/// Why a reference is refused: one before it is to the same Secret, and its entries would be read again.
-fn named_before(
-    namespace: &str,
-    references: &[SecretObjectReference],
-    index: usize,
-) -> Option<Problem> {
-    let mut names = { references.iter() }.map(|reference| secrets::name(namespace, reference));
-    let name = names.clone().nth(index)?;
-    let first = names.position(|other| other == name)?;
-    (first < index).then(|| {
-        let message = format!("Secret {name} is that of secretRefs[{first}] too: name it once");
-        invalid("", message)
-    })
-}
-
 /// Where keys are read from. A place of tokens cannot be one: a token would be taken for a key.
 fn sources(spec: &ApiKeysSpec, beside: Option<&JwtPolicy>) -> Result<Vec<JwtSource>, Problem> {
-    let bearer = || JwtSource::Header {
-        name: AUTHORIZATION,
-        prefix: "Bearer ".to_owned(),
-    };
     let own_header = JwtSource::Header {
         name: HeaderName::from_static("x-api-key"),
         prefix: String::new(),
@@ -112,11 +94,7 @@ fn sources(spec: &ApiKeysSpec, beside: Option<&JwtPolicy>) -> Result<Vec<JwtSour
         None => vec![bearer(), own_header],
     };
     let providers = beside.iter().flat_map(|jwt| &jwt.providers);
-    let taken = providers.flat_map(|provider| match &*provider.from {
-        [] => vec![bearer()],
-        from => from.to_vec(),
-    });
-    let taken: Vec<JwtSource> = taken.collect();
+    let taken: Vec<JwtSource> = providers.flat_map(places).collect();
     match own
         .iter()
         .find(|it| taken.iter().any(|other| is_same_place(it, other)))
@@ -127,6 +105,21 @@ fn sources(spec: &ApiKeysSpec, beside: Option<&JwtPolicy>) -> Result<Vec<JwtSour
                 format!("`jwt` reads tokens from `{place}` too: use another place for keys");
             Err(invalid("from", message))
         }
+    }
+}
+
+/// Where the tokens of a provider are read from.
+pub(crate) fn places(provider: &JwtProvider) -> Vec<JwtSource> {
+    match &*provider.from {
+        [] => vec![bearer()],
+        from => from.to_vec(),
+    }
+}
+
+fn bearer() -> JwtSource {
+    JwtSource::Header {
+        name: AUTHORIZATION,
+        prefix: "Bearer ".to_owned(),
     }
 }
 
@@ -157,12 +150,8 @@ pub(crate) fn client_header(text: &str) -> Result<HeaderName, Problem> {
 struct Found {
     /// The entries with each key.
     entries: BTreeMap<KeyDigest, Vec<KeyEntry>>,
-    /// The first Secret with each client.
-    owners: BTreeMap<String, ObjectName>,
-    is_incomplete: bool,
-    refs: Vec<Problem>,
-    /// How many problems the entries of each reference have, those that are not listed included.
-    faults: BTreeMap<String, usize>,
+    owners: Owners,
+    findings: Findings,
 }
 
 /// An entry of a Secret.
@@ -182,12 +171,17 @@ impl Found {
                 "Secret {name} has {number} keys, and the keys of a policy are at most {MOST_KEYS}: use several \
                  policies"
             );
-            self.lacks_keys(Problem::new(Reason::InvalidSecretRef, field, message));
+            self.findings
+                .lacks(Problem::new(Reason::InvalidSecretRef, field, message));
             return;
         }
         let mut usable: usize = 0;
         for (client, content) in entries {
-            let owned = self.own(client, name);
+            let owned = self.owners.own(client, name).map_err(|owner| {
+                format!(
+                    "is for a client of Secret {owner}, and names are not shared between namespaces: use another name"
+                )
+            });
             match owned.and_then(|()| digest(content, is_hashed).map_err(str::to_owned)) {
                 Ok(digest) => {
                     usable += 1;
@@ -197,7 +191,7 @@ impl Found {
                         field: field.to_owned(),
                     });
                 }
-                Err(why) => self.fault(field, || {
+                Err(why) => self.findings.fault(field, || {
                     format!("entry `{client}` of Secret {name} {why}; until then it admits nobody")
                 }),
             }
@@ -211,39 +205,8 @@ impl Found {
             let message = format!(
                 "Secret {name} has {nothing}: add one with the name of the client, and its key as value"
             );
-            self.lacks_keys(Problem::new(Reason::InvalidSecretRef, field, message));
-        }
-    }
-
-    /// Makes a Secret the owner of a client's name, unless a Secret of another namespace is: those who write one are
-    /// not those who write the other, and must not make keys for its clients.
-    fn own(&mut self, client: &str, secret: &ObjectName) -> Result<(), String> {
-        match self.owners.get(client) {
-            Some(owner) if owner.namespace != secret.namespace => Err(format!(
-                "is for a client of Secret {owner}, and names are not shared between namespaces: use another name"
-            )),
-            Some(_) => Ok(()),
-            None => {
-                self.owners.insert(client.to_owned(), secret.clone());
-                Ok(())
-            }
-        }
-    }
-
-    /// Records why the keys of a Secret are not known: those that are not found may be among them.
-    fn lacks_keys(&mut self, why: Problem) {
-        let message = format!("{}; {}", why.message, secrets::UNKNOWN_UNTIL_THEN);
-        self.refs.push(Problem { message, ..why });
-        self.is_incomplete = true;
-    }
-
-    /// Records that entries admit nobody. A status has no room for all of them, and a Secret may have thousands.
-    fn fault(&mut self, field: &str, message: impl FnOnce() -> String) {
-        let number = self.faults.entry(field.to_owned()).or_default();
-        *number += 1;
-        if *number <= FAULTS_SHOWN {
-            let problem = Problem::new(Reason::InvalidSecretRef, field, message());
-            self.refs.push(problem);
+            self.findings
+                .lacks(Problem::new(Reason::InvalidSecretRef, field, message));
         }
     }
 
@@ -261,7 +224,7 @@ impl Found {
                 });
                 continue;
             }
-            self.fault(&first.field, || {
+            self.findings.fault(&first.field, || {
                 let names = entries.iter();
                 let names = names.map(|it| format!("`{}` of Secret {}", it.client, it.secret));
                 format!(
@@ -270,28 +233,17 @@ impl Found {
                 )
             });
         }
-        for (field, number) in &self.faults {
-            let more = number.saturating_sub(FAULTS_SHOWN);
-            if more > 0 {
-                let message = format!("and {more} more problems with its entries");
-                let problem = Problem::new(Reason::InvalidSecretRef, field, message);
-                self.refs.push(problem);
-            }
-        }
         let keys = ApiKeys {
             accepted: accepted.into(),
-            is_incomplete: self.is_incomplete,
+            is_incomplete: self.findings.is_incomplete(),
         };
-        (keys, self.refs)
+        (keys, self.findings.into_refs())
     }
 }
 
 fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
     Problem::new(Reason::Invalid, field, message)
 }
-
-/// Problems with entries that are listed of each reference.
-const FAULTS_SHOWN: usize = 4;
 
 /// Most keys of a policy: 16 Ki, which take 1 MiB with names of thirty bytes.
 const MOST_KEYS: usize = 16 * 1024;
@@ -339,13 +291,13 @@ mod tests {
         let mut entries: Vec<_> = (0..100).map(|it| (format!("empty-{it:03}"), "")).collect();
         entries.extend(["a", "b", "c"].map(|name| (name.to_owned(), "0123456789abcdef")));
         let (_, refs) = read(&entries);
-        assert_eq!(refs.len(), FAULTS_SHOWN + 1, "{refs:?}");
+        assert_eq!(refs.len(), secrets::FAULTS_SHOWN + 1, "{refs:?}");
         assert!(
             refs[0].contains("entry `empty-000` of Secret shop/keys is empty"),
             "{refs:?}"
         );
         assert_eq!(
-            refs[FAULTS_SHOWN],
+            refs[secrets::FAULTS_SHOWN],
             "secretRefs[0]: and 97 more problems with its entries"
         );
     }
@@ -381,19 +333,6 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_named_once() {
-        let references = serde_json::json!([
-            {"name": "keys"}, {"name": "keys", "namespace": "else"}, {"name": "keys", "namespace": "shop"},
-        ]);
-        let references: Vec<SecretObjectReference> =
-            serde_json::from_value(references).expect("references");
-        let refused = [0, 1, 2].map(|index| named_before("shop", &references, index));
-        let messages = refused.map(|problem| problem.map(|it| it.message));
-        let again = "Secret shop/keys is that of secretRefs[0] too: name it once";
-        assert_eq!(messages, [None, None, Some(again.to_owned())]);
-    }
-
-    #[test]
     fn places_of_keys_are_none_of_tokens() {
         let spec = |from: serde_json::Value| ApiKeysSpec {
             from: serde_json::from_value(from).expect("a place"),
@@ -403,7 +342,7 @@ mod tests {
             let sources = sources(spec, jwt).map_err(|problem| problem.message);
             sources.map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
-        let provider = xds::model::JwtProvider {
+        let provider = JwtProvider {
             name: "p".to_owned(),
             issuer: "https://issuer".to_owned(),
             audiences: Vec::new(),

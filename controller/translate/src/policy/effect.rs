@@ -345,6 +345,7 @@ fn beside_connections(
     let spec = &claimed.spec;
     let fields = [
         ("jwt", spec.jwt.is_some()),
+        ("basicAuth", spec.basic_auth.is_some()),
         ("apiKeys", spec.api_keys.is_some()),
         ("authorization", spec.authorization.is_some()),
         ("rateLimit", spec.rate_limit.is_some()),

@@ -23,7 +23,7 @@ pub(crate) struct Field {
 impl Field {
     /// Whether it is one of those that say how clients authenticate themselves.
     pub(crate) fn is_of_credentials(&self) -> bool {
-        [JWT, API_KEYS, REQUIRE_ALL].contains(&self.name)
+        [JWT, BASIC_AUTH, API_KEYS, REQUIRE_ALL].contains(&self.name)
     }
 
     /// Its path in this policy. Trust is one field with two names.
@@ -101,8 +101,15 @@ impl FieldScope {
 }
 
 /// The fields whose loss would allow requests, or let them through to backends.
-pub(crate) const RESTRICTIONS: [&str; 6] =
-    [JWT, API_KEYS, AUTHORIZATION, NETWORKS, RATE_LIMIT, RESPOND];
+pub(crate) const RESTRICTIONS: [&str; 7] = [
+    JWT,
+    BASIC_AUTH,
+    API_KEYS,
+    AUTHORIZATION,
+    NETWORKS,
+    RATE_LIMIT,
+    RESPOND,
+];
 
 /// The fields that stay if others of their policy are invalid: restrictions, and what backends rely on.
 pub(crate) fn stays_alone(field: &Field) -> bool {
@@ -115,6 +122,7 @@ pub(crate) fn is_without_effect(spec: &PolicySpec) -> bool {
 }
 
 const JWT: &str = "jwt";
+const BASIC_AUTH: &str = "basicAuth";
 const API_KEYS: &str = "apiKeys";
 const REQUIRE_ALL: &str = "requireAll";
 /// The fields that say how clients authenticate themselves belong together, and come from one policy.
@@ -150,6 +158,9 @@ macro_rules! fields {
         pub(crate) const FIELDS: &[Field] = &[
             field!("accessLog", Request, access_log),
             field!(JWT, Request, jwt, |own, other| own.jwt.is_some() && other.has_credentials()),
+            field!(BASIC_AUTH, Request, basic_auth, |own, other| {
+                own.basic_auth.is_some() && other.has_credentials()
+            }),
             field!(API_KEYS, Request, api_keys, |own, other| {
                 own.api_keys.is_some() && other.has_credentials()
             }),

@@ -274,7 +274,7 @@ fn claim(spec: &ClaimHeaderSpec) -> Result<ClaimHeader, Problem> {
 }
 
 /// A realm becomes a quoted string.
-fn realm(text: &str) -> Result<String, Problem> {
+pub(crate) fn realm(text: &str) -> Result<String, Problem> {
     let plain = |b: u8| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\';
     if text.bytes().all(plain) {
         return Ok(text.to_owned());

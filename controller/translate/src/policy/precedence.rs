@@ -228,6 +228,7 @@ fn has_restrictions(specs: &[&PolicySpec], wanted: Restrictions, closes_connecti
         any(|spec| spec.networks.is_some() || spec.is_invalid && spec.closes_connections);
     let lacking = wanted.beyond(Restrictions {
         jwt: is_closed || any(|spec| spec.jwt.is_some()),
+        basic_auth: is_closed || any(|spec| spec.basic_auth.is_some()),
         api_keys: is_closed || any(|spec| spec.api_keys.is_some()),
         authorization: is_closed || any(|spec| spec.authorization.is_some()),
         networks,

@@ -13,15 +13,16 @@ use super::api::{
     PolicyStanding, PrecedenceSpec, ProxyProtocolSpec, RejectedPolicy, TrafficPolicy,
     TrafficPolicySpec,
 };
-use super::bodies::{Bodies, ReadBodies};
+use super::basic_auth::ReadPasswords;
+use super::bodies::Bodies;
 use super::fields::is_without_effect;
+use super::findings::{Findings, ReadEntries, with_consequence};
 use super::limits::{limits, reduce, time};
-use super::networks::ReadNetworks;
 use super::path_rewrite::{self, ANSWERED_UNTIL_THEN};
 use super::precedence::REFUSED_UNTIL_THEN;
 use super::{
-    answer, api, api_keys, authorization, balance, error_pages, health_check, jwt, networks,
-    rate_limit,
+    answer, api, api_keys, authorization, balance, basic_auth, error_pages, health_check, jwt,
+    networks, rate_limit,
 };
 use crate::backend::referrer::{Referrer, TrafficKind};
 use crate::network::unmapped;
@@ -44,13 +45,6 @@ pub(crate) struct LoweredPolicy {
     pub(crate) refs: Vec<Problem>,
     /// What it has read.
     pub(crate) read: ReadEntries,
-}
-
-/// What a policy has read of ConfigMaps: it stays in effect where they become unusable.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct ReadEntries {
-    networks: ReadNetworks,
-    bodies: ReadBodies,
 }
 
 /// Lowers the policy `name`, which has read `before`. Access restrictions take effect even if the
@@ -122,33 +116,6 @@ pub(crate) fn lower(
     }
 }
 
-/// What is found while the restrictions of a policy are lowered.
-#[derive(Default)]
-struct Findings {
-    /// Why it cannot be enforced.
-    invalid: Option<Problem>,
-    /// Why paths cannot be rewritten.
-    invalid_rewrite: Option<Problem>,
-    left_out: Vec<Problem>,
-    refs: Vec<Problem>,
-    read: ReadEntries,
-}
-
-impl Findings {
-    /// Adds the problems of a field.
-    fn refuse(&mut self, field: &str, problems: Vec<Problem>) {
-        if self.invalid.is_none() {
-            self.invalid = unenforceable(field, problems);
-        }
-    }
-
-    /// Adds references of a field that do not resolve.
-    fn unresolved(&mut self, field: &str, refs: Vec<Problem>) {
-        self.refs
-            .extend(refs.into_iter().map(|problem| problem.under(field)));
-    }
-}
-
 /// Lowers what restricts access, what the gateway answers, and what backends rely on.
 fn restrict(
     reader: &Reader<'_>,
@@ -158,19 +125,8 @@ fn restrict(
     (lowered, findings): (&mut PolicySpec, &mut Findings),
 ) {
     let from = Referrer::of::<TrafficPolicy>(namespace, TrafficKind::Requests);
-    if let Some(jwt) = &spec.jwt {
-        let jwt = jwt::lower(reader, from, jwt);
-        findings.refuse("spec.jwt", jwt.problems);
-        findings.unresolved("spec.jwt", jwt.refs);
-        lowered.jwt = Some(jwt.policy);
-    }
-    if let Some(keys) = &spec.api_keys {
-        let keys = api_keys::lower(reader, from, keys, lowered.jwt.as_ref());
-        findings.refuse("spec.apiKeys", keys.problems);
-        findings.unresolved("spec.apiKeys", keys.refs);
-        lowered.api_keys = Some(keys.policy);
-    }
-    lowered.require_all = spec.require_all == Some(true);
+    let known = before.map(|before| &before.passwords);
+    credentials((reader, from), spec, known, (&mut *lowered, &mut *findings));
     if let Some(authorization) = &spec.authorization {
         let (policy, problems) = authorization::lower(authorization);
         findings.refuse("spec.authorization", problems);
@@ -216,6 +172,35 @@ fn restrict(
         lowered.error_pages = pages;
     }
     findings.read.bodies = bodies.read;
+}
+
+/// Lowers how clients authenticate themselves: the credentials of one policy, which have to fit together.
+fn credentials(
+    (reader, from): (&Reader<'_>, Referrer<'_>),
+    spec: &TrafficPolicySpec,
+    before: Option<&ReadPasswords>,
+    (lowered, findings): (&mut PolicySpec, &mut Findings),
+) {
+    if let Some(jwt) = &spec.jwt {
+        let jwt = jwt::lower(reader, from, jwt);
+        findings.refuse("spec.jwt", jwt.problems);
+        findings.unresolved("spec.jwt", jwt.refs);
+        lowered.jwt = Some(jwt.policy);
+    }
+    if let Some(keys) = &spec.api_keys {
+        let keys = api_keys::lower(reader, from, keys, lowered.jwt.as_ref());
+        findings.refuse("spec.apiKeys", keys.problems);
+        findings.unresolved("spec.apiKeys", keys.refs);
+        lowered.api_keys = Some(keys.policy);
+    }
+    lowered.require_all = spec.require_all == Some(true);
+    if let Some(passwords) = &spec.basic_auth {
+        let passwords = basic_auth::lower(reader, from, passwords, lowered, before);
+        findings.refuse("spec.basicAuth", passwords.problems);
+        findings.unresolved("spec.basicAuth", passwords.refs);
+        findings.read.passwords = passwords.read;
+        lowered.basic_auth = Some(passwords.policy);
+    }
 }
 
 /// How requests are spread over endpoints. What is invalid is left out: requests are served without it.
@@ -331,24 +316,6 @@ fn token_sources(specs: &[JwtFromSpec]) -> Vec<JwtSource> {
         header.into_iter().chain(query).chain(cookie)
     });
     sources.collect()
-}
-
-/// Combines the problems of a restriction, with their consequence.
-fn unenforceable(field: &str, problems: Vec<Problem>) -> Option<Problem> {
-    with_consequence(field, problems, REFUSED_UNTIL_THEN)
-}
-
-fn with_consequence(field: &str, problems: Vec<Problem>, consequence: &str) -> Option<Problem> {
-    let problems: Vec<_> = problems.into_iter().map(|it| it.under(field)).collect();
-    let first = problems.first()?;
-    let message = match &*problems {
-        [only] => only.message.clone(),
-        all => problem::join(all.iter()),
-    };
-    Some(Problem {
-        message: message + consequence,
-        ..first.clone()
-    })
 }
 
 fn all_but_restrictions(spec: &TrafficPolicySpec) -> Result<PolicySpec, Problem> {

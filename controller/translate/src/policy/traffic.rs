@@ -9,11 +9,12 @@ use super::api::{
     ErrorPageSpec, NetworksSpec, PolicyStanding, PolicyTargetReference, RejectedPolicy,
     RespondSpec, Restrictions, TrafficPolicy, TrafficPolicySpec,
 };
+use super::findings::ReadEntries;
 use super::precedence::{
     ClaimRank, PRESUMED_UNTIL_THEN, Phase, REFUSED_UNTIL_THEN, TargetedPolicy, apply_to_target,
     is_of_connections, refusing_at,
 };
-use super::settings::{LoweredPolicy, ReadEntries, lower};
+use super::settings::{LoweredPolicy, lower};
 use super::traffic_targets::{Refused, TargetError, all_in, find, refused};
 #[cfg(any(test, feature = "test-hooks"))]
 use crate::engine::defects::panic_if_wanted;
@@ -215,6 +216,7 @@ fn has_refs(spec: &TrafficPolicySpec) -> bool {
     let has_lists = |spec: &NetworksSpec| spec.lists().next().is_some();
     let has_entries = |spec: &RespondSpec| spec.entries().next().is_some();
     spec.jwt.is_some()
+        || spec.basic_auth.is_some()
         || spec.api_keys.is_some()
         || spec.networks.as_ref().is_some_and(has_lists)
         || spec.respond.as_ref().is_some_and(has_entries)

@@ -100,6 +100,8 @@ pub enum Reason {
     PartiallyAssigned,
     PartiallyProgrammed,
     Pending,
+    /// Not in Gateway API: passwords come by connections in plain text.
+    PlainTextPasswords,
     /// Not in Gateway API: a backend is asked in plain text at a port for TLS.
     PlainTextToTlsPort,
     /// Not in Gateway API, which requires a signal without naming it.
@@ -135,6 +137,8 @@ pub enum Reason {
     UnsupportedProtocol,
     UnsupportedValue,
     UnsupportedVersion,
+    /// Not in Gateway API: passwords have hashes that are guessed fast.
+    WeakHashes,
     /// Not in Gateway API: endpoints are to be preferred by zone, and proxies do not know theirs.
     ZoneUnknown,
 }

@@ -6,10 +6,10 @@
 //! services with their workloads become clusters.
 
 mod answer;
-mod api_keys;
 mod authorization;
 mod bind;
 mod cluster;
+mod credentials;
 mod dirty;
 mod enforced;
 mod hash;
@@ -44,10 +44,10 @@ use xds::fast_hash::FastHashMap;
 use xds::model::{self, BindKey, Change, HostAddress, Hosts, Model, Resource};
 
 use self::answer::Answers;
-use self::api_keys::KeyTables;
 use self::authorization::Authorizations;
 use self::bind::{BindCompiler, CompiledBind};
 use self::cluster::{ClusterCompiler, CompiledCluster};
+use self::credentials::CredentialTables;
 use self::dirty::Dirty;
 use self::head::HeadCompiler;
 use self::ids::Ids;
@@ -98,7 +98,7 @@ pub struct Compiler {
     rules: RuleCounts,
     ids: Ids,
     jwt: Authenticators,
-    keys: KeyTables,
+    credentials: CredentialTables,
     authorization: Authorizations,
     networks: SharedNetworks,
     rate_limits: RateLimiters,
@@ -205,7 +205,7 @@ impl Compiler {
         self.ids.begin(self.version);
         self.targets.slots.begin();
         self.jwt.begin();
-        self.keys.begin();
+        self.credentials.begin();
         self.authorization.begin();
         self.networks.begin();
         self.rate_limits.begin();
@@ -304,7 +304,7 @@ impl Compiler {
             ids: &mut self.ids,
             users: &mut self.users,
             jwt: &mut self.jwt,
-            keys: &mut self.keys,
+            credentials: &mut self.credentials,
             authorization: &mut self.authorization,
             networks: &mut self.networks,
             rate_limits: &mut self.rate_limits,

@@ -8,8 +8,8 @@ use xds::fast_hash::FastHashMap;
 use xds::model::{self, Attachment, ListenerKey, Model, Route, RouteKey, RouteRule};
 
 use super::answer::Answers;
-use super::api_keys::KeyTables;
 use super::authorization::Authorizations;
+use super::credentials::CredentialTables;
 use super::dirty::{Affected, Dirty, DirtyRule};
 use super::hash::HashSettings;
 use super::ids::{Ids, PlacedKey};
@@ -37,7 +37,7 @@ pub(super) struct RulePlacer<'c> {
     pub(super) ids: &'c mut Ids,
     pub(super) users: &'c mut ClusterUsers,
     pub(super) jwt: &'c mut Authenticators,
-    pub(super) keys: &'c mut KeyTables,
+    pub(super) credentials: &'c mut CredentialTables,
     pub(super) authorization: &'c mut Authorizations,
     pub(super) networks: &'c mut SharedNetworks,
     pub(super) rate_limits: &'c mut RateLimiters,
@@ -166,7 +166,7 @@ impl<'c> RulePlacer<'c> {
             gateway,
             settings: &settings,
             jwt: self.jwt,
-            keys: self.keys,
+            credentials: self.credentials,
             authorization: self.authorization,
             networks: self.networks,
             rate_limits: self.rate_limits,

@@ -9,8 +9,8 @@ use xds::model::{
 };
 
 use super::answer::Answers;
-use super::api_keys::KeyTables;
 use super::authorization::Authorizations;
+use super::credentials::CredentialTables;
 use super::hash::HashSettings;
 use super::ids::{Ids, PlacedKey};
 use super::jwt::Authenticators;
@@ -115,7 +115,7 @@ pub(super) struct RuleCompiler<'c> {
     /// Settings of Gateway, listener, route and rule.
     pub(super) settings: &'c RequestSettings<'c>,
     pub(super) jwt: &'c mut Authenticators,
-    pub(super) keys: &'c mut KeyTables,
+    pub(super) credentials: &'c mut CredentialTables,
     pub(super) authorization: &'c mut Authorizations,
     pub(super) networks: &'c mut SharedNetworks,
     pub(super) rate_limits: &'c mut RateLimiters,
@@ -191,7 +191,8 @@ impl<'c> RuleCompiler<'c> {
         Some(Box::new(RuleAuthentication {
             credentials: Authentication {
                 jwt,
-                api_keys: self.keys.of(policy),
+                basic_auth: self.credentials.basic_auth(policy),
+                api_keys: self.credentials.api_keys(policy),
                 requires_all: policy.spec.require_all,
                 claims_use,
             },

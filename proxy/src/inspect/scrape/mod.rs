@@ -67,6 +67,7 @@ impl Scrape<'_> {
         self.upstreams(out);
         self.tokens(out);
         self.api_keys(out);
+        self.passwords(out);
         self.authorizations(out);
         self.networks(out);
         self.hashes(out);

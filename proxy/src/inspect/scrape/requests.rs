@@ -14,6 +14,7 @@ use crate::observe::series::Series;
 use crate::policy::answer::{Decision, PageResult, PageSource};
 use crate::policy::api_keys::KeyRefusal;
 use crate::policy::authorization::Forbidden;
+use crate::policy::basic_auth::PasswordRefusal;
 use crate::policy::client_networks::Outside;
 use crate::policy::path_rewrite::RewriteResult;
 
@@ -171,6 +172,27 @@ impl Scrape<'_> {
         result("absent", "no_key", absent);
         for refusal in KeyRefusal::ALL {
             let count = self.sum(|shard| shard.api_keys.refused.of(*refusal));
+            result("denied", refusal.reason(), count);
+        }
+    }
+
+    /// Results of passwords.
+    pub(super) fn passwords(&self, out: &mut Exposition) {
+        let help = "Requests checked by passwords, by result.";
+        let mut family = out.counter("basic_auth_results", help);
+        let mut result = |result, reason, count| {
+            let labels = Labels::none().with("result", result);
+            family.number(&labels.with("reason", reason), count);
+        };
+        let checked = self.sum(|shard| shard.passwords.checked.value());
+        result("allowed", "verified", checked);
+        let known = self.sum(|shard| shard.passwords.known.value());
+        result("allowed", "verified_before", known);
+        // Other credentials decide, or none is needed.
+        let absent = self.sum(|shard| shard.passwords.absent.value());
+        result("absent", "no_password", absent);
+        for refusal in PasswordRefusal::ALL {
+            let count = self.sum(|shard| shard.passwords.refused.of(*refusal));
             result("denied", refusal.reason(), count);
         }
     }

@@ -1,6 +1,5 @@
 //! A compiled JWT policy: authenticates the sender of a request by its header fields.
 
-use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +19,7 @@ use crate::http::grammar::is_equivalent;
 use crate::http::h1::encode::field;
 use crate::limits::{JWT_ETERNAL_CACHED, LOG_FIELD_BYTES};
 use crate::policy::authorization::ClaimValues;
+use crate::policy::challenge::challenge;
 use crate::policy::headers::{HeaderEdits, is_ours};
 
 /// A compiled JWT policy.
@@ -148,8 +148,13 @@ impl Authenticator {
         Self {
             id: next_id(),
             mode: policy.mode,
-            challenge: challenge(policy.realm.as_deref(), ""),
-            invalid_token: challenge(policy.realm.as_deref(), ", error=\"invalid_token\""),
+            // RFC 6750 section 3.
+            challenge: challenge("Bearer", policy.realm.as_deref(), ""),
+            invalid_token: challenge(
+                "Bearer",
+                policy.realm.as_deref(),
+                ", error=\"invalid_token\"",
+            ),
             locations,
             providers,
             claimed,
@@ -410,28 +415,6 @@ fn position(locations: &mut Vec<TokenLocation>, location: TokenLocation) -> usiz
         locations.len().saturating_sub(1)
     })
 }
-
-/// RFC 6750 section 3. The realm is a quoted string; characters that it cannot represent are
-/// dropped.
-fn challenge(realm: Option<&str>, error: &str) -> Box<[u8]> {
-    let mut line = String::from("WWW-Authenticate: Bearer realm=\"");
-    for char in realm.unwrap_or(REALM).chars() {
-        match char {
-            '"' | '\\' => {
-                let _ = write!(line, "\\{char}");
-            }
-            ' '..='~' => line.push(char),
-            _ => {}
-        }
-    }
-    line.push('"');
-    line.push_str(error);
-    line.push_str("\r\n");
-    line.into_bytes().into()
-}
-
-/// The realm of policies without one.
-const REALM: &str = "gateway";
 
 fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);

@@ -56,10 +56,19 @@ impl TokenLocation {
 
     /// `Authorization: Bearer`, the default place.
     pub(in crate::policy) fn bearer() -> Self {
+        Self::of_scheme("Bearer")
+    }
+
+    /// `Authorization: Basic`.
+    pub(in crate::policy) fn basic() -> Self {
+        Self::of_scheme("Basic")
+    }
+
+    fn of_scheme(scheme: &str) -> Self {
         Self::Header {
             name: http::header::AUTHORIZATION,
             known: KnownHeader::Authorization,
-            prefix: Prefix::Scheme(b"Bearer".as_slice().into()),
+            prefix: Prefix::Scheme(scheme.as_bytes().into()),
         }
     }
 

@@ -258,3 +258,62 @@ fn grants_that_permit_nothing_are_doubted() {
         ),
     ]);
 }
+
+#[test]
+fn passwords_that_others_can_learn_are_doubted() {
+    let secret = |line: &str| {
+        format!(
+            "{{apiVersion: v1, kind: Secret, metadata: {{name: users, namespace: app}}, stringData: {{auth: \
+             '{line}'}}}}\n---\n"
+        )
+    };
+    let weak = secret("bob:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=");
+    let strong = secret("a:$2y$06$m0CrhHm10qJ3lXRY.5zDGO3rS2KdeeWLuGmsfGlMfOxih58VYVfxe");
+    let asks = working() + &policy(ROUTE, "basicAuth: {secretRefs: [{name: users}]}");
+    let trusts = policy("kind: Gateway, name: edge", "trustedSources: [10.0.0.0/8]");
+    let plain =
+        "spec.basicAuth: browsers and programs send passwords in plain text to listener `http`";
+    assert_found(&[
+        (
+            asks.clone() + &weak + &trusts,
+            Some(
+                "spec.basicAuth.secretRefs[0]: line 1 of Secret app/users: the hash is of SHA-1 or apr1",
+            ),
+        ),
+        (asks.clone() + &strong, Some(plain)),
+        (asks + &strong + &trusts, None),
+    ]);
+}
+
+/// Only the listeners that accept the route count: nobody is told the names of others.
+#[test]
+fn listeners_that_do_not_accept_a_route_get_none_of_its_passwords() {
+    let gateway = |of_plain: &str, of_tls: &str| {
+        let listeners = format!(
+            "[{{name: secret-http, port: 80, protocol: HTTP, allowedRoutes: {{namespaces: {{from: {of_plain}}}}}}}, \
+             {{name: https, port: 443, protocol: HTTPS, tls: {{certificateRefs: [{{name: a}}]}}, allowedRoutes: \
+             {{namespaces: {{from: {of_tls}}}}}}}]"
+        );
+        format!(
+            "{{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {{name: two, namespace: infra}}, \
+             spec: {{gatewayClassName: gateway, listeners: {listeners}}}}}\n---\n"
+        )
+    };
+    let secret = "{apiVersion: v1, kind: Secret, metadata: {name: users, namespace: app}, stringData: {auth: \
+                  'a:$2y$06$m0CrhHm10qJ3lXRY.5zDGO3rS2KdeeWLuGmsfGlMfOxih58VYVfxe'}}\n---\n";
+    let asks = working().replace(
+        "name: edge, namespace: infra",
+        "name: two, namespace: infra",
+    ) + secret
+        + &policy(ROUTE, "basicAuth: {secretRefs: [{name: users}]}");
+    assert_found(&[
+        (
+            gateway("All", "Same") + &asks,
+            Some("in plain text to listener `secret-http`"),
+        ),
+        (gateway("Same", "All") + &asks, None),
+        (gateway("All", "All") + &asks, None),
+    ]);
+    let both = texts(&(gateway("Same", "Same") + &asks), &Options::machine());
+    assert!(!both.concat().contains("secret-http"), "{both:?}");
+}

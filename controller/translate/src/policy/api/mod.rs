@@ -6,6 +6,7 @@ mod authorization;
 mod backend_tls;
 mod backend_traffic;
 mod balance;
+mod basic_auth;
 mod entries;
 mod health_check;
 mod jwt;
@@ -26,6 +27,7 @@ pub use backend_traffic::{
     XBackendTrafficPolicySpec,
 };
 pub use balance::{BalanceSpec, HashKeySpec, HashSpec, LocalityMode, LocalitySpec, SlowStartSpec};
+pub use basic_auth::BasicAuthSpec;
 pub use entries::{PolicyEntries, PolicyEntry};
 pub use health_check::{HealthCheckSpec, HealthCheckType, InitialHealthSpec};
 pub use jwt::{

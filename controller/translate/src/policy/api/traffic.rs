@@ -9,8 +9,8 @@ use xds::model::ObjectName;
 use xds::model::limits::{self, LimitKind};
 
 use super::{
-    ApiKeysSpec, AuthorizationSpec, BalanceSpec, ErrorPageSpec, HealthCheckSpec, JwtFromSpec,
-    JwtSpec, NetworksSpec, PathRewriteSpec, RateLimitSpec, RespondSpec,
+    ApiKeysSpec, AuthorizationSpec, BalanceSpec, BasicAuthSpec, ErrorPageSpec, HealthCheckSpec,
+    JwtFromSpec, JwtSpec, NetworksSpec, PathRewriteSpec, RateLimitSpec, RespondSpec,
 };
 use crate::objects::api::ObjectMeta;
 use crate::objects::kinds::ObjectKind;
@@ -65,6 +65,7 @@ pub struct RejectedPolicy {
 )]
 pub struct Restrictions {
     pub jwt: bool,
+    pub basic_auth: bool,
     pub api_keys: bool,
     pub authorization: bool,
     pub networks: bool,
@@ -82,6 +83,7 @@ impl Restrictions {
     #[must_use]
     pub fn any(self) -> bool {
         self.jwt
+            || self.basic_auth
             || self.api_keys
             || self.authorization
             || self.networks
@@ -97,6 +99,7 @@ impl Restrictions {
         }
         Self {
             jwt: self.jwt && !others.jwt,
+            basic_auth: self.basic_auth && !others.basic_auth,
             api_keys: self.api_keys && !others.api_keys,
             authorization: self.authorization && !others.authorization,
             networks: self.networks && !others.networks,
@@ -111,6 +114,7 @@ impl Restrictions {
     pub(crate) fn and(self, others: Self) -> Self {
         Self {
             jwt: self.jwt || others.jwt,
+            basic_auth: self.basic_auth || others.basic_auth,
             api_keys: self.api_keys || others.api_keys,
             authorization: self.authorization || others.authorization,
             networks: self.networks || others.networks,
@@ -130,6 +134,7 @@ impl TrafficPolicy {
             PolicyStanding::Rejected(rejected) => rejected.restricts,
             PolicyStanding::Admitted | PolicyStanding::Kept(_) => Restrictions {
                 jwt: self.spec.jwt.is_some(),
+                basic_auth: self.spec.basic_auth.is_some(),
                 api_keys: self.spec.api_keys.is_some(),
                 authorization: self.spec.authorization.is_some(),
                 networks: self.spec.networks.is_some(),
@@ -181,6 +186,9 @@ pub struct TrafficPolicySpec {
     /// Tokens that requests must or may carry.
     #[serde(default)]
     pub jwt: Option<JwtSpec>,
+    /// Passwords that requests must carry.
+    #[serde(default)]
+    pub basic_auth: Option<BasicAuthSpec>,
     /// API keys that requests must carry.
     #[serde(default)]
     pub api_keys: Option<ApiKeysSpec>,
@@ -238,7 +246,7 @@ pub struct TrafficPolicySpec {
 impl TrafficPolicySpec {
     /// Whether it says how clients authenticate themselves.
     pub(crate) fn has_credentials(&self) -> bool {
-        self.jwt.is_some() || self.api_keys.is_some()
+        self.jwt.is_some() || self.basic_auth.is_some() || self.api_keys.is_some()
     }
 }
 

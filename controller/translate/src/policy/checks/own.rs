@@ -53,6 +53,7 @@ impl Admissible for TrafficPolicy {
         let rewrites_paths = names(PATH_REWRITE);
         let names = Restrictions {
             jwt: names(JWT),
+            basic_auth: names(BASIC_AUTH),
             api_keys: names(API_KEYS),
             authorization: names(AUTHORIZATION),
             networks: names(NETWORKS),
@@ -130,6 +131,7 @@ impl Admissible for TrafficPolicy {
         match field {
             ["spec", name] => {
                 may_mean(name, JWT, true)
+                    || may_mean(name, BASIC_AUTH, false)
                     || may_mean(name, API_KEYS, false)
                     || may_mean(name, REQUIRE_ALL, false)
                     || may_mean(name, AUTHORIZATION, false)
@@ -142,6 +144,7 @@ impl Admissible for TrafficPolicy {
             _ => guarded(
                 &[
                     "spec.jwt",
+                    "spec.basicAuth",
                     "spec.apiKeys",
                     "spec.requireAll",
                     "spec.authorization",
@@ -163,13 +166,16 @@ impl Admissible for TrafficPolicy {
                     check.each("providers", &jwt.providers, provider);
                 });
             }
+            if let Some(passwords) = &self.spec.basic_auth {
+                check.field(BASIC_AUTH, |check| {
+                    check.each("secretRefs", &passwords.secret_refs, reference::secret);
+                    check.fits_field("userHeader", passwords.user_header.as_deref(), header);
+                });
+            }
             if let Some(keys) = &self.spec.api_keys {
                 check.field(API_KEYS, |check| {
                     check.each("secretRefs", &keys.secret_refs, reference::secret);
-                    check.fits_field("clientHeader", keys.client_header.as_deref(), |text| {
-                        let name = header_edit::name(text);
-                        name.map(drop).map_err(|problem| problem.message)
-                    });
+                    check.fits_field("clientHeader", keys.client_header.as_deref(), header);
                 });
             }
             if let Some(authorization) = &self.spec.authorization {
@@ -301,6 +307,7 @@ fn is_unknown(name: &str) -> bool {
 }
 
 const JWT: &str = "jwt";
+const BASIC_AUTH: &str = "basicAuth";
 const API_KEYS: &str = "apiKeys";
 const REQUIRE_ALL: &str = "requireAll";
 const AUTHORIZATION: &str = "authorization";
@@ -365,6 +372,12 @@ fn path_rewrite(check: &mut Check, rewrite: &PathRewriteSpec) {
     });
 }
 
+/// Whether a header may be set.
+fn header(text: &str) -> Result<(), String> {
+    let name = header_edit::name(text);
+    name.map(drop).map_err(|problem| problem.message)
+}
+
 fn provider(check: &mut Check, provider: &JwtProviderSpec) {
     check.field("jwks", |check| {
         check.fits_field("inline", provider.jwks.inline.as_deref(), jwks::check);
@@ -373,10 +386,7 @@ fn provider(check: &mut Check, provider: &JwtProviderSpec) {
         "claimsToHeaders",
         &provider.claims_to_headers,
         |check, claim| {
-            check.fits_field("header", Some(&claim.header), |text| {
-                let name = header_edit::name(text);
-                name.map(drop).map_err(|problem| problem.message)
-            });
+            check.fits_field("header", Some(&claim.header), header);
         },
     );
 }

@@ -5,16 +5,17 @@ use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use http::{HeaderName, HeaderValue};
 use xds::model::{
     AccessLog, AccessLogFilter, AnswerContent, AnswerStatus, ApiKey, ApiKeyPolicy, ApiKeys,
-    AuthorizationPolicy, AuthorizationRule, Balance, Body, BoundedLoad, ClaimHeader, Content,
-    Ejection, ErrorPage, ErrorSource, EscapedSlash, HashBalance, HashKey, HashTableSize,
-    HealthCheck, HealthPath, HealthProbe, Hostname, InitialHealth, JwksLocation, JwtExpiry,
-    JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource, KeyDigest, Limits, Locality,
-    LocalityMode, LogFormat, NetworkList, NetworkPolicy, ObjectName, PageContent, PathOptions,
-    PathRewrite, PathRewriteRule, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence,
-    ProbePath, ProxyProtocolIn, ProxyProtocolMode, Rate, RateLimitHeaders, RateLimitKey,
-    RateLimitPolicy, RateLimitRule, RateLimitStatus, RatePeriod, Resource, RespondPolicy,
-    RetryBudget, RetryConstraint, RetryRate, SessionKey, SessionKeys, SlowStart, Spill,
-    StatusRange, Substitution, Timeout, Trust,
+    AuthorizationPolicy, AuthorizationRule, Balance, BasicAuthPolicy, BcryptCost, Body,
+    BoundedLoad, ClaimHeader, Content, Ejection, ErrorPage, ErrorSource, EscapedSlash, HashBalance,
+    HashKey, HashTableSize, HealthCheck, HealthPath, HealthProbe, Hostname, InitialHealth,
+    JwksLocation, JwtExpiry, JwtForward, JwtKeys, JwtMode, JwtPolicy, JwtProvider, JwtSource,
+    KeyDigest, Limits, Locality, LocalityMode, LogFormat, NetworkList, NetworkPolicy, ObjectName,
+    PageContent, PasswordHash, PasswordUser, PasswordUsers, PathOptions, PathRewrite,
+    PathRewriteRule, Policy, PolicyKey, PolicySpec, PolicyTarget, Precedence, ProbePath,
+    ProxyProtocolIn, ProxyProtocolMode, Rate, RateLimitHeaders, RateLimitKey, RateLimitPolicy,
+    RateLimitRule, RateLimitStatus, RatePeriod, Resource, RespondPolicy, RetryBudget,
+    RetryConstraint, RetryRate, SessionKey, SessionKeys, SlowStart, Spill, StatusRange,
+    Substitution, Timeout, Trust,
 };
 
 use super::{
@@ -100,6 +101,7 @@ fn every_field() -> PolicySpec {
             realm: Some("shop".to_owned()),
             providers: providers(),
         }),
+        basic_auth: Some(basic_auth()),
         api_keys: Some(api_keys()),
         require_all: true,
         authorization: Some(authorization()),
@@ -159,6 +161,31 @@ fn networks() -> NetworkPolicy {
     NetworkPolicy::Lists {
         deny: NetworkList::new([(ip("10.1.0.0"), 16), (ip("fd00:1::"), 32)]),
         allow: Some(NetworkList::new([(ip("10.0.0.0"), 8)])),
+    }
+}
+
+fn basic_auth() -> BasicAuthPolicy {
+    let user = |name: &str, hash: PasswordHash| PasswordUser {
+        name: name.into(),
+        hashes: [hash].into(),
+    };
+    let bcrypt = PasswordHash::Bcrypt {
+        cost: BcryptCost::new(10).expect("in range"),
+        salt: [104; 16],
+        digest: [117; 23],
+    };
+    BasicAuthPolicy {
+        mode: JwtMode::Optional,
+        realm: Some("the shop".to_owned()),
+        user_header: Some(HeaderName::from_static("x-user")),
+        users: PasswordUsers {
+            accepted: [
+                user("alice", bcrypt),
+                user("bob", PasswordHash::Sha1([115; 20])),
+            ]
+            .into(),
+            is_incomplete: true,
+        },
     }
 }
 

@@ -1,50 +1,48 @@
-//! Limits the requests of a shard that wait for a key set to be fetched: neither tokens with made-up
-//! key ids nor issuers that hang may block it, or the requests of other policies.
+//! Limits the requests of a shard that wait for what others do: for a key set to be fetched, or for a password to be
+//! checked. Neither tokens with made-up key ids, nor issuers that hang, nor floods of passwords may block it, or the
+//! requests of other tenants.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::fair_places::FairPlaces;
-use crate::limits::JWKS_WAITING;
-use crate::policy::jwt::SourceId;
 
-/// Requests that wait for a key set. The namespaces of their routes share the places; those of a namespace
-/// its sources of keys.
+/// Requests that wait. The namespaces of their routes share the places; those of a namespace its sources, such as the
+/// issuers that are asked for keys, or the clients that send passwords.
 #[derive(Debug)]
-pub(crate) struct KeyWaits(RefCell<Places>);
+pub(crate) struct Waits<S>(RefCell<Places<S>>);
 
 #[derive(Debug)]
-struct Places {
+struct Places<S> {
     namespaces: FairPlaces<Arc<str>>,
-    /// How many requests of a namespace wait for each source.
-    sources: HashMap<Owner, usize>,
+    /// How many requests of a namespace wait because of each source.
+    sources: HashMap<Owner<S>, usize>,
 }
 
-/// The namespace of a route, and what its request waits for.
-type Owner = (Arc<str>, SourceId);
+/// The namespace of a route, and because of what its request waits.
+type Owner<S> = (Arc<str>, S);
 
-impl Default for KeyWaits {
-    fn default() -> Self {
+impl<S: Clone + Eq + Hash> Waits<S> {
+    pub(crate) fn new(places: usize) -> Self {
         Self(RefCell::new(Places {
-            namespaces: FairPlaces::new(JWKS_WAITING),
+            namespaces: FairPlaces::new(places),
             sources: HashMap::new(),
         }))
     }
-}
 
-impl KeyWaits {
     /// Takes a place until the returned value is dropped; `None` if this source, or all of the namespace,
     /// has no place left.
-    pub(crate) fn enter(&self, namespace: &str, source: SourceId) -> Option<impl Drop> {
+    pub(crate) fn enter(&self, namespace: &str, source: S) -> Option<impl Drop> {
         let owner = (Arc::from(namespace), source);
         self.0.borrow_mut().take(&owner)?;
-        Some(KeyWait { waits: self, owner })
+        Some(Wait { waits: self, owner })
     }
 }
 
-impl Places {
-    fn take(&mut self, owner: &Owner) -> Option<()> {
+impl<S: Clone + Eq + Hash> Places<S> {
+    fn take(&mut self, owner: &Owner<S>) -> Option<()> {
         let (namespace, _) = owner;
         let taken = self.sources.get(owner).copied().unwrap_or_default();
         if taken >= self.namespaces.further(namespace) {
@@ -55,7 +53,7 @@ impl Places {
         Some(())
     }
 
-    fn release(&mut self, owner: &Owner) {
+    fn release(&mut self, owner: &Owner<S>) {
         self.namespaces.release(&owner.0);
         if let Some(taken) = self.sources.get_mut(owner) {
             *taken -= 1;
@@ -67,12 +65,12 @@ impl Places {
 }
 
 /// Counts a waiting request until it is dropped.
-struct KeyWait<'a> {
-    waits: &'a KeyWaits,
-    owner: Owner,
+struct Wait<'a, S: Clone + Eq + Hash> {
+    waits: &'a Waits<S>,
+    owner: Owner<S>,
 }
 
-impl Drop for KeyWait<'_> {
+impl<S: Clone + Eq + Hash> Drop for Wait<'_, S> {
     fn drop(&mut self) {
         self.waits.0.borrow_mut().release(&self.owner);
     }
@@ -80,7 +78,7 @@ impl Drop for KeyWait<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::KeyWaits;
+    use super::Waits;
     use crate::limits::JWKS_WAITING;
     use crate::policy::jwt::{KeySource, SourceId};
 
@@ -90,7 +88,7 @@ mod tests {
 
     #[test]
     fn requests_that_wait_for_a_hanging_issuer_leave_places_for_others() {
-        let waits = KeyWaits::default();
+        let waits = Waits::new(JWKS_WAITING);
         let [hanging, other] = [source(), source()];
         let all = |source| std::iter::from_fn(|| waits.enter("a", source)).collect::<Vec<_>>();
         let mut hanging_places = all(hanging);
@@ -103,7 +101,7 @@ mod tests {
 
     #[test]
     fn many_hanging_issuers_of_one_namespace_leave_places_for_other_namespaces() {
-        let waits = KeyWaits::default();
+        let waits = Waits::new(JWKS_WAITING);
         let mut hanging = Vec::new();
         for _ in 0..64 {
             let source = source();
