@@ -290,8 +290,9 @@ const POLICIES: [&[Kind]; 4] = [
     ],
 ];
 /// Kinds that others refer to.
-const REFERENTS: [Kind; 4] = [
+const REFERENTS: [Kind; 5] = [
     Kind::GATEWAY,
+    Kind::REFERENCE_GRANT,
     Kind::BACKEND,
     Kind::built_in("", "v1", "Service", "services"),
     Kind::built_in("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"),

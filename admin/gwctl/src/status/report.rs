@@ -222,6 +222,11 @@ impl Report {
                 report.add(Level::Error, text);
             }
         }
+        // A grant is at no Gateway.
+        let grants = all.diagnoses.iter().filter(|it| {
+            it.object.kind.to_string() == "ReferenceGrant" && it.object.name.namespace == *namespace
+        });
+        report.listed.extend(grants.map(key));
         let namespaces = BTreeSet::from([namespace.to_owned()]);
         let left = all.diagnoses.iter();
         let left = left.filter(|it| !listed.contains(&key(it))).cloned();

@@ -95,6 +95,19 @@ fn a_route_whose_gateway_does_not_exist_is_found() {
 }
 
 #[test]
+fn a_grant_that_permits_nothing_is_found() {
+    let cluster = working();
+    let grant = json!({"metadata": {"name": "others", "namespace": "default"}, "spec": {
+        "from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "web"}],
+        "to": [{"group": "core", "kind": "Service"}]}});
+    let version = "gateway.networking.k8s.io/v1beta1";
+    cluster.api.put(version, "referencegrants", grant);
+    let problem = "error    ReferenceGrant default/others spec.to[0]: nothing is permitted by it: there is no kind \
+                   `Service` in group `core`";
+    assert_status(&cluster, "status", 1, &["Problems", problem]);
+}
+
+#[test]
 fn a_namespace_without_gateways_has_a_status_of_its_own() {
     let cluster = working();
     let parent = json!({"name": "edge", "namespace": "default"});

@@ -139,7 +139,6 @@ const TESTS: &[Test] = tests! {
     Picker inference::an_endpoint_picker_selects_the_pod,
     Controller infrastructure::gateways_report_the_addresses_of_services_and_nodes,
     Controller infrastructure::an_autoscaler_takes_over_and_gives_back_the_number_of_proxies,
-    Controller endpoints::a_ready_pod_whose_health_check_fails_gets_no_requests,
     Controller endpoints::requests_stay_in_the_zone_until_it_is_drained,
     Controller answers::maintenance_is_for_all_but_the_office,
     Controller answers::backends_get_the_paths_that_policies_rewrite,
@@ -170,6 +169,7 @@ const TESTS: &[Test] = tests! {
 const LONG_TESTS: &[Test] = tests! {
     Controller infrastructure::gateways_at_ports_of_the_same_nodes_do_not_disturb_each_other,
     Controller infrastructure::proxies_on_bare_metal_are_replaced_without_a_failed_request,
+    Controller endpoints::a_ready_pod_whose_health_check_fails_gets_no_requests,
     Metrics autoscaling::an_autoscaler_follows_the_cpu_time_of_proxies,
     Controller long::the_api_server_is_unavailable_for_minutes,
     Controller long::the_network_is_cut_for_minutes,
