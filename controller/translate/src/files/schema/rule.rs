@@ -16,7 +16,8 @@ use crate::files::path::{FieldPath, PathStep};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rule {
-    rule: String,
+    #[serde(rename = "rule")]
+    expression: String,
     message: String,
     /// Compiled for the first value that it applies to: most starts need few of the rules.
     #[serde(skip)]
@@ -96,7 +97,7 @@ impl Schema {
 impl Rule {
     pub(super) fn program(&self) -> &Program {
         self.program.get_or_init(|| {
-            let compiled = ENV.compile(&self.rule);
+            let compiled = ENV.compile(&self.expression);
             compiled.expect("the rules of our definitions compile, which is tested")
         })
     }
