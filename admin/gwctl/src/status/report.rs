@@ -224,7 +224,8 @@ impl Report {
         }
         // A grant is at no Gateway.
         let grants = all.diagnoses.iter().filter(|it| {
-            it.object.kind.to_string() == "ReferenceGrant" && it.object.name.namespace == *namespace
+            it.object.kind.to_string() == "ReferenceGrant"
+                && *it.object.name.namespace == *namespace
         });
         report.listed.extend(grants.map(key));
         let namespaces = BTreeSet::from([namespace.to_owned()]);
