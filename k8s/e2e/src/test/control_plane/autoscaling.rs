@@ -85,7 +85,31 @@ fn metrics_server(namespace: &str) -> Vec<Value> {
              "resourceNames": ["extension-apiserver-authentication"]},
         ],
     });
-    let deployment = json!({
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": name,
+        "spec": {"selector": labels, "ports": [{"port": 443, "targetPort": 4443}]},
+    });
+    let api = json!({
+        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+        "metadata": {"name": "v1beta1.metrics.k8s.io", "labels": labels},
+        "spec": {
+            "group": "metrics.k8s.io", "version": "v1beta1", "insecureSkipTLSVerify": true,
+            "groupPriorityMinimum": 100, "versionPriority": 100,
+            "service": {"name": "metrics-server", "namespace": namespace},
+        },
+    });
+    vec![
+        role,
+        bound("metrics-server", "metrics-server"),
+        bound("metrics-server:delegator", "system:auth-delegator"),
+        deployment(&name, &labels),
+        service,
+        api,
+    ]
+}
+
+fn deployment(name: &Value, labels: &Value) -> Value {
+    json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": name,
         "spec": {
             "selector": {"matchLabels": labels},
@@ -107,26 +131,5 @@ fn metrics_server(namespace: &str) -> Vec<Value> {
                 },
             },
         },
-    });
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": name,
-        "spec": {"selector": labels, "ports": [{"port": 443, "targetPort": 4443}]},
-    });
-    let api = json!({
-        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-        "metadata": {"name": "v1beta1.metrics.k8s.io", "labels": labels},
-        "spec": {
-            "group": "metrics.k8s.io", "version": "v1beta1", "insecureSkipTLSVerify": true,
-            "groupPriorityMinimum": 100, "versionPriority": 100,
-            "service": {"name": "metrics-server", "namespace": namespace},
-        },
-    });
-    vec![
-        role,
-        bound("metrics-server", "metrics-server"),
-        bound("metrics-server:delegator", "system:auth-delegator"),
-        deployment,
-        service,
-        api,
-    ]
+    })
 }
