@@ -128,7 +128,7 @@ impl Schema {
     /// Compiles all expressions of the schema and panics if one is invalid.
     #[cfg(test)]
     pub(super) fn compile(&self) {
-        for pattern in &self.pattern {
+        if let Some(pattern) = &self.pattern {
             pattern.regex();
         }
         for rule in &self.rules {
