@@ -56,15 +56,26 @@ impl<T> Default for FairQueue<T> {
 impl<T> FairQueue<T> {
     /// Adds a job, and returns those that there is no room for: the newest of the owners with the most work, or itself.
     pub(super) fn push(&mut self, owner: &Owner, (work, job): (u64, T), room: Room) -> Vec<T> {
-        let mut without_room = Vec::new();
+        let mut removed = Vec::new();
         while !self.has_room(work, room) {
             let Some(other) = self.make_room(owner, work) else {
-                without_room.push(job);
-                return without_room;
+                // Nobody gives way for a job that is refused all the same.
+                while let Some((owner, other)) = removed.pop() {
+                    self.add(&owner, other);
+                }
+                return vec![job];
             };
-            without_room.push(other);
+            removed.push(other);
         }
-        let (name, address) = owner;
+        self.add(owner, (work, job));
+        removed.into_iter().map(|(_, (_, job))| job).collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs == 0
+    }
+
+    fn add(&mut self, (name, address): &Owner, (work, job): (u64, T)) {
         let tenant = self.tenants.entry(name);
         tenant.work = tenant.work.saturating_add(work);
         let client = tenant.clients.entry(address);
@@ -72,14 +83,14 @@ impl<T> FairQueue<T> {
         client.jobs.push_back((work, job));
         self.work = self.work.saturating_add(work);
         self.jobs = self.jobs.saturating_add(1);
-        without_room
     }
 
     /// Takes the oldest job of the client whose turn it is, of the tenant whose turn it is.
     pub(super) fn pop(&mut self) -> Option<T> {
         let name = self.tenants.turn()?;
         let address = self.tenants.entries.get_mut(&name)?.clients.turn()?;
-        self.remove(&(name, address), VecDeque::pop_front)
+        let job = self.remove(&(name, address), VecDeque::pop_front);
+        job.map(|(_, job)| job)
     }
 
     fn has_room(&self, work: u64, room: Room) -> bool {
@@ -87,7 +98,7 @@ impl<T> FairQueue<T> {
     }
 
     /// Takes the newest job of whoever has more work than `owner` would have: another tenant, or else another client.
-    fn make_room(&mut self, (name, address): &Owner, work: u64) -> Option<T> {
+    fn make_room(&mut self, (name, address): &Owner, work: u64) -> Option<(Owner, (u64, T))> {
         let own = self.tenants.entries.get(name);
         let of_tenant = own.map_or(0, |it| it.work).saturating_add(work);
         let tenant = self.tenants.most_but(name, |it| it.work);
@@ -102,7 +113,8 @@ impl<T> FairQueue<T> {
             let most = clients.most_but(address, |it| it.work);
             (Arc::clone(name), *most.filter(|it| it.1 > of_client)?.0)
         };
-        self.remove(&other, VecDeque::pop_back)
+        let job = self.remove(&other, VecDeque::pop_back)?;
+        Some((other, job))
     }
 
     /// Takes one of the jobs of an owner.
@@ -110,7 +122,7 @@ impl<T> FairQueue<T> {
         &mut self,
         (name, address): &Owner,
         which: impl FnOnce(&mut VecDeque<(u64, T)>) -> Option<(u64, T)>,
-    ) -> Option<T> {
+    ) -> Option<(u64, T)> {
         let tenant = self.tenants.entries.get_mut(name)?;
         let client = tenant.clients.entries.get_mut(address)?;
         let (work, job) = which(&mut client.jobs)?;
@@ -124,7 +136,7 @@ impl<T> FairQueue<T> {
         if tenant.clients.entries.is_empty() {
             self.tenants.remove(name);
         }
-        Some(job)
+        Some((work, job))
     }
 }
 
@@ -286,6 +298,19 @@ mod tests {
         assert_eq!(refused.len(), 1);
         assert!(refused[0].ends_with('c'), "{refused:?}");
         assert!(push_to((&mut queue, "cheap"), 4, (1, "")).is_empty());
+    }
+
+    #[test]
+    fn nobody_gives_way_for_a_job_that_is_refused_all_the_same() {
+        let mut queue = FairQueue::default();
+        for name in ["a", "b", "c", "d", "e", "f"] {
+            assert!(push_to((&mut queue, "many"), 1, (10, name)).is_empty());
+        }
+        assert!(push_to((&mut queue, "few"), 2, (40, "g")).is_empty());
+        assert_eq!(push_to((&mut queue, "new"), 3, (55, "h")), ["3h"]);
+        assert_eq!(queue.work, 100);
+        let order = all(&mut queue);
+        assert_eq!(order, ["1a", "2g", "1b", "1c", "1d", "1e", "1f"]);
     }
 
     #[test]

@@ -98,12 +98,6 @@ impl Shared {
             && pairs.any(|pair| verified.get(&pair).is_some_and(|used| uses(used, now)))
     }
 
-    /// Whether one of these pairs is known to be right.
-    pub(super) fn knows(&self, mut pairs: impl Iterator<Item = PairKey>) -> bool {
-        let verified = self.verified.load();
-        pairs.any(|pair| verified.contains_key(&pair))
-    }
-
     /// Seconds since the start.
     fn second(&self, now: Instant) -> u32 {
         let since = now.saturating_duration_since(self.began).as_secs();

@@ -75,8 +75,12 @@ fn check_all(shared: &Shared, waiting: &Mutex<Waiting>, number: usize) {
         return;
     };
     while !shared.sleepers.is_ending() {
-        let next = lock(waiting).next(shared);
-        if let Some(job) = next {
+        let next = lock(waiting).next(shared, Instant::now());
+        if let Some((job, others)) = next {
+            if others == Others::Wait {
+                // It may have seen an empty inbox, since this thread took what was in it.
+                shared.sleepers.wake_one();
+            }
             let began = Instant::now();
             let right = job.user.verify(&job.password);
             let took = began.elapsed();
@@ -105,6 +109,13 @@ struct Waiting {
     pace: Pace,
 }
 
+/// Whether checks wait that no thread makes yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Others {
+    None,
+    Wait,
+}
+
 /// A check that is to be made.
 struct Job {
     pair: PairKey,
@@ -123,24 +134,29 @@ impl Default for Waiting {
 }
 
 impl Waiting {
-    /// The next check, after what was submitted meanwhile has got its place.
-    fn next(&mut self, shared: &Shared) -> Option<Job> {
+    /// The next check, after what was submitted meanwhile has got its place, and whether others wait.
+    fn next(&mut self, shared: &Shared, now: Instant) -> Option<(Job, Others)> {
         // No more than there were: shards go on.
         for _ in 0..shared.inbox.len() {
             if let Some(submitted) = shared.inbox.pop() {
-                self.take(shared, submitted);
+                self.take(shared, submitted, now);
             }
         }
         loop {
             let job = self.queue.pop()?;
             if self.is_wanted(&job.pair) {
-                return Some(job);
+                let others = if self.queue.is_empty() {
+                    Others::None
+                } else {
+                    Others::Wait
+                };
+                return Some((job, others));
             }
             self.requesters.remove(&job.pair);
         }
     }
 
-    fn take(&mut self, shared: &Shared, submitted: Submitted) {
+    fn take(&mut self, shared: &Shared, submitted: Submitted, now: Instant) {
         let Submitted {
             pair,
             user,
@@ -148,7 +164,7 @@ impl Waiting {
             owner,
             check,
         } = submitted;
-        if shared.knows(user.pairs(&password)) {
+        if shared.uses(user.pairs(&password), now) {
             check.end(Verdict::Right);
             return;
         }
@@ -240,6 +256,7 @@ mod tests {
     use xds::model::{BcryptCost, PasswordHash};
 
     use super::*;
+    use crate::limits::VERIFIED_PASSWORD_TTL;
 
     #[test]
     fn what_may_wait_takes_a_second_at_the_pace_that_was_measured() {
@@ -292,7 +309,12 @@ mod tests {
         }
 
         fn next(&mut self) -> Option<Job> {
-            self.waiting.next(&self.shared)
+            self.next_at(Instant::now())
+        }
+
+        fn next_at(&mut self, now: Instant) -> Option<Job> {
+            let next = self.waiting.next(&self.shared, now);
+            next.map(|(job, _)| job)
         }
 
         /// Ends a check; that of `right` is right.
@@ -321,6 +343,32 @@ mod tests {
         assert!(case.next().is_none());
         assert_eq!(late.verdict(), Some(Verdict::Right), "it is known");
         assert!(case.waiting.requesters.is_empty());
+    }
+
+    /// It would be neither known nor forgotten, and its user would wait at each request.
+    #[test]
+    fn a_pair_that_was_not_used_for_long_is_checked_again() {
+        let mut case = Case::new();
+        let first = case.submit("right", 1);
+        let job = case.next().expect("a check");
+        case.end(&job);
+        assert_eq!(first.verdict(), Some(Verdict::Right));
+        let late = Instant::now() + VERIFIED_PASSWORD_TTL + Duration::from_secs(2);
+        let again = case.submit("right", 1);
+        let job = case.next_at(late).expect("another check");
+        assert_eq!(again.verdict(), None);
+        case.end(&job);
+        assert_eq!(again.verdict(), Some(Verdict::Right));
+    }
+
+    #[test]
+    fn a_thread_that_takes_a_check_knows_whether_others_wait() {
+        let mut case = Case::new();
+        let _both = [case.submit("a", 1), case.submit("b", 1)];
+        for expected in [Others::Wait, Others::None] {
+            let next = case.waiting.next(&case.shared, Instant::now());
+            assert_eq!(next.map(|(_, others)| others), Some(expected));
+        }
     }
 
     #[test]

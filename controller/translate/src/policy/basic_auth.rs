@@ -8,8 +8,8 @@ use std::sync::Arc;
 use http::HeaderName;
 use http::header::AUTHORIZATION;
 use xds::model::{
-    BasicAuthPolicy, JwtMode, JwtSource, ObjectName, PasswordHash, PasswordUser, PasswordUsers,
-    PolicySpec,
+    BasicAuthPolicy, BcryptCost, JwtMode, JwtSource, ObjectName, PasswordHash, PasswordUser,
+    PasswordUsers, PolicySpec,
 };
 
 pub(crate) use self::file::PasswordFile;
@@ -218,13 +218,30 @@ impl Found<'_> {
                 .lacks(Problem::new(Reason::InvalidSecretRef, field, message));
             return;
         }
+        for name in &file.closed {
+            // A locked account does not fall to Secrets of another namespace; whose it is already, it stays.
+            let _ = self.owners.own(name, secret);
+        }
         for (name, line) in &file.users {
             match self.owners.own(name, secret) {
                 Ok(()) => {
                     let hashes = self.hashes.entry(name.clone()).or_default();
-                    if !hashes.contains(&line.hash) {
-                        hashes.push(line.hash.clone());
+                    if hashes.contains(&line.hash) {
+                        continue;
                     }
+                    if takes_no_longer_than_one(hashes, &line.hash) {
+                        hashes.push(line.hash.clone());
+                        continue;
+                    }
+                    self.findings.fault(field, || {
+                        format!(
+                            "line {} of Secret {secret} is of a user with passwords in other Secrets, and checks of \
+                             all of them would take longer than one of cost {}: remove the other lines, or use a \
+                             lower cost; until then it admits nobody",
+                            line.number,
+                            BcryptCost::MOST
+                        )
+                    });
                 }
                 Err(owner) => self.findings.fault(field, || {
                     format!(
@@ -248,6 +265,17 @@ impl Found<'_> {
             is_incomplete: self.findings.is_incomplete(),
         }
     }
+}
+
+/// Whether a comparison with hashes of a user and another one takes no longer than one with the highest cost: who waits
+/// for the threads that make them waits for one.
+fn takes_no_longer_than_one(hashes: &[PasswordHash], another: &PasswordHash) -> bool {
+    let rounds = |hash: &PasswordHash| match hash {
+        PasswordHash::Bcrypt { cost, .. } => 1_u64 << cost.get(),
+        PasswordHash::Apr1 { .. } | PasswordHash::Sha1(_) => 0,
+    };
+    let all = hashes.iter().chain([another]).map(rounds);
+    all.sum::<u64>() <= 1 << BcryptCost::MOST
 }
 
 fn invalid(field: &str, message: impl std::fmt::Display) -> Problem {
@@ -318,6 +346,10 @@ mod tests {
         let (users, refs, _) = read(Some(&before), &[("shop/users", "# nobody\n")]);
         assert!(users.accepted.is_empty() && users.is_incomplete);
         assert!(refs[0].contains("has no user: add a line"), "{refs:?}");
+        for locked in ["alice:!\n", &format!("alice:{LINE}\nalice:{LINE}")] {
+            let (users, refs, _) = read(Some(&before), &[("shop/users", locked)]);
+            assert!(users.accepted.is_empty(), "{locked}: {refs:?}");
+        }
         let one = format!("bob:{LINE}\ngarbage");
         let (users, ..) = read(Some(&before), &[("shop/users", &one)]);
         assert_eq!(names(&users), ["bob"], "a bad line alone keeps nothing");
@@ -347,6 +379,27 @@ mod tests {
         let expected = "secretRefs[2]: line 1 of Secret else/users is for a user of Secret shop/users, and names are \
                         not shared between namespaces: use another name; until then it admits nobody";
         assert_eq!(refs, [expected]);
+    }
+
+    #[test]
+    fn a_locked_account_does_not_fall_to_another_namespace() {
+        let secrets = [
+            ("shop/users", "alice:!"),
+            ("else/users", &*format!("alice:{LINE}\nbob:{LINE}")),
+        ];
+        let (users, refs, _) = read(None, &secrets);
+        assert_eq!(names(&users), ["bob"], "{refs:?}");
+    }
+
+    #[test]
+    fn all_hashes_of_a_user_take_no_longer_than_one_may() {
+        let costly = |salt: &str| {
+            format!("alice:$2y$14${salt}0CrhHm10qJ3lXRY.5zDGO3rS2KdeeWLuGmsfGlMfOxih58VYVfxe")
+        };
+        let secrets = [("shop/one", &*costly("m")), ("shop/two", &costly("n"))];
+        let (users, refs, _) = read(None, &secrets);
+        assert_eq!(users.accepted[0].hashes.len(), 1);
+        assert!(refs.concat().contains("lower cost"), "{refs:?}");
     }
 
     #[test]

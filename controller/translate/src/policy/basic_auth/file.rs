@@ -1,7 +1,7 @@
 //! The file of `htpasswd` in a Secret: a user a line. What it says about lines never contains them, since a line that is
 //! none may be a password.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,6 +15,8 @@ use crate::policy::api::BasicAuthSpec;
 pub(crate) struct PasswordFile {
     /// In the order of their names, each once.
     pub(super) users: BTreeMap<String, PasswordLine>,
+    /// Names of users whose lines admit nobody: an account that is locked, a line that stands twice.
+    pub(super) closed: BTreeSet<String>,
     /// What is wrong with lines that admit nobody.
     pub(super) faults: Vec<String>,
 }
@@ -44,7 +46,9 @@ impl PasswordFile {
 
     fn parse(file: &[u8]) -> Self {
         let mut users: BTreeMap<String, Vec<PasswordLine>> = BTreeMap::new();
-        let mut faults = BTreeMap::new();
+        let (mut faults, mut closed) = (BTreeMap::new(), BTreeSet::new());
+        // Windows' editors write it in front of a file in UTF-8.
+        let file = file.strip_prefix(BYTE_ORDER_MARK).unwrap_or(file);
         for (index, line) in file.split(|byte| *byte == b'\n').enumerate() {
             let number = index + 1;
             let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -56,30 +60,36 @@ impl PasswordFile {
                     let lines = users.entry(name.to_owned()).or_default();
                     lines.push(PasswordLine { number, hash });
                 }
-                Err(why) => drop(faults.insert(number, format!("line {number} {why}"))),
+                Err(fault) => {
+                    closed.extend(fault.name);
+                    faults.insert(number, format!("line {number} {}", fault.why));
+                }
             }
         }
-        users.retain(|_, lines| {
+        users.retain(|name, lines| {
             let numbers: Vec<usize> = lines.iter().map(|line| line.number).collect();
             if let [first, .., last] = numbers[..] {
                 let why =
                     format!("lines {first} and {last} are of the same user: keep one of them");
                 faults.insert(first, why);
+                closed.insert(name.clone());
             }
-            lines.len() == 1
+            !closed.contains(name)
         });
         let users = users.into_iter();
         Self {
             users: users
                 .filter_map(|(name, mut lines)| Some((name, lines.pop()?)))
                 .collect(),
+            closed,
             faults: faults.into_values().collect(),
         }
     }
 
-    /// Whether it has lines, none of which is a user.
+    /// Whether it has lines, none of which names a user. A line with a name and something that is no hash ends what the
+    /// user had: so accounts are locked.
     pub(super) fn is_damaged(&self) -> bool {
-        self.users.is_empty() && !self.faults.is_empty()
+        self.users.is_empty() && self.closed.is_empty() && !self.faults.is_empty()
     }
 
     /// The numbers of lines whose hashes can be guessed fast by who gets them.
@@ -92,16 +102,31 @@ impl PasswordFile {
     }
 }
 
+/// Why a line admits nobody, and the user that it names, if it does.
+#[derive(Debug)]
+struct Fault {
+    name: Option<String>,
+    why: String,
+}
+
 /// The name of a user, and the hash of its password.
-fn user(line: &[u8]) -> Result<(&str, PasswordHash), String> {
-    let line = str::from_utf8(line).map_err(|_| NO_TEXT)?;
-    let (name, rest) = line.split_once(':').ok_or(NO_COLON)?;
+fn user(line: &[u8]) -> Result<(&str, PasswordHash), Fault> {
+    let unnamed = |why: &str| Fault {
+        name: None,
+        why: why.to_owned(),
+    };
+    let line = str::from_utf8(line).map_err(|_| unnamed(NO_TEXT))?;
+    let (name, rest) = line.split_once(':').ok_or_else(|| unnamed(NO_COLON))?;
     // What is behind another colon is a comment to Apache and nginx.
     let text = rest.split(':').next().unwrap_or_default().trim();
     if name.trim() != name || name.is_empty() || name.contains(char::is_control) {
-        return Err(NO_NAME.to_owned());
+        return Err(unnamed(NO_NAME));
     }
-    hash(text).map(|hash| (name, hash))
+    let hash = hash(text).map_err(|why| Fault {
+        name: Some(name.to_owned()),
+        why,
+    })?;
+    Ok((name, hash))
 }
 
 fn hash(text: &str) -> Result<PasswordHash, String> {
@@ -182,6 +207,7 @@ fn big_endian(values: &[u8]) -> Vec<u8> {
     bytes
 }
 
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The prefixes of bcrypt. `$2x$` is of programs that hash some passwords wrongly.
 const BCRYPT: [&str; 3] = ["$2y$", "$2a$", "$2b$"];
 /// Characters of the salt of bcrypt.
@@ -339,8 +365,23 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_lines_is_not_damaged() {
+    fn a_byte_order_mark_is_no_part_of_a_name() {
+        let file = parsed(&format!("\u{feff}{SHA1_LINE}"));
+        assert!(file.users.contains_key("carol") && file.faults.is_empty());
+    }
+
+    #[test]
+    fn a_line_that_locks_an_account_ends_another_of_the_same_user() {
+        let file = parsed(&format!("{SHA1_LINE}\ncarol:!\n{APR1_LINE}"));
+        let names: Vec<&str> = file.users.keys().map(String::as_str).collect();
+        assert_eq!((names, file.closed.contains("carol")), (vec!["bob"], true));
+    }
+
+    #[test]
+    fn a_file_without_lines_is_not_damaged_and_neither_is_one_of_locked_accounts() {
         assert!(!parsed("\n# nobody yet\n").is_damaged());
+        assert!(!parsed("alice:!\n").is_damaged());
+        assert!(!parsed(&format!("{SHA1_LINE}\n{SHA1_LINE}")).is_damaged());
         assert!(parsed("hush").is_damaged() && !parsed(SHA1_LINE).is_damaged());
     }
 
