@@ -23,8 +23,16 @@ pub(super) struct Shared {
     began: Instant,
 }
 
-/// The pairs that are right, each with the second of its last use.
-pub(super) type Verified = FastHashMap<PairKey, Arc<AtomicU32>>;
+/// The pairs that are right.
+pub(super) type Verified = FastHashMap<PairKey, Arc<Known>>;
+
+/// A pair that is right.
+pub(super) struct Known {
+    /// The second of its last use.
+    used: AtomicU32,
+    /// The namespace of the route that was asked for when it was checked.
+    tenant: Arc<str>,
+}
 
 /// A pair that is to be checked.
 pub(super) struct Submitted {
@@ -76,18 +84,21 @@ impl Shared {
     }
 
     /// Publishes a pair that is right. Only one thread at a time may.
-    pub(super) fn publish(&self, pair: PairKey, now: Instant) {
+    pub(super) fn publish(&self, pair: PairKey, tenant: &Arc<str>, now: Instant) {
         let now = self.second(now);
         let mut verified = Verified::clone(&self.verified.load());
-        verified.retain(|_, used| !is_over(used.load(Ordering::Relaxed), now));
+        verified.retain(|_, known| !is_over(known.used.load(Ordering::Relaxed), now));
         while verified.len() >= VERIFIED_PASSWORDS {
-            let oldest = { verified.iter() }.min_by_key(|(_, used)| used.load(Ordering::Relaxed));
-            let Some(oldest) = oldest.map(|(pair, _)| *pair) else {
+            let Some(oldest) = oldest_of_largest_tenant(&verified) else {
                 break;
             };
             verified.remove(&oldest);
         }
-        verified.insert(pair, Arc::new(AtomicU32::new(now)));
+        let known = Known {
+            used: AtomicU32::new(now),
+            tenant: Arc::clone(tenant),
+        };
+        verified.insert(pair, Arc::new(known));
         self.verified.store(Arc::new(verified));
     }
 
@@ -95,7 +106,7 @@ impl Shared {
     pub(super) fn uses(&self, mut pairs: impl Iterator<Item = PairKey>, now: Instant) -> bool {
         let (verified, now) = (self.verified.load(), self.second(now));
         !verified.is_empty()
-            && pairs.any(|pair| verified.get(&pair).is_some_and(|used| uses(used, now)))
+            && pairs.any(|pair| verified.get(&pair).is_some_and(|it| uses(&it.used, now)))
     }
 
     /// Seconds since the start.
@@ -103,6 +114,19 @@ impl Shared {
         let since = now.saturating_duration_since(self.began).as_secs();
         u32::try_from(since).unwrap_or(u32::MAX)
     }
+}
+
+/// The pair that gives way to a new one: the users of one tenant push out none of another that has fewer.
+fn oldest_of_largest_tenant(verified: &Verified) -> Option<PairKey> {
+    let mut counts = FastHashMap::<&Arc<str>, usize>::default();
+    for known in verified.values() {
+        let count = counts.entry(&known.tenant).or_default();
+        *count = count.saturating_add(1);
+    }
+    let (largest, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    let of_largest = verified.iter().filter(|(_, it)| it.tenant == *largest);
+    let oldest = of_largest.min_by_key(|(_, it)| it.used.load(Ordering::Relaxed));
+    oldest.map(|(pair, _)| *pair)
 }
 
 /// Notes a use of a pair, unless the last one is too long ago.

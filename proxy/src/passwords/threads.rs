@@ -121,6 +121,7 @@ struct Job {
     pair: PairKey,
     user: Arc<User>,
     password: Box<[u8]>,
+    tenant: Arc<str>,
 }
 
 impl Default for Waiting {
@@ -178,6 +179,7 @@ impl Waiting {
             pair,
             user,
             password,
+            tenant: Arc::clone(&owner.0),
         };
         for job in self.queue.push(&owner, (work, job), self.pace.room()) {
             self.tell(&job.pair, Verdict::Unchecked);
@@ -195,7 +197,7 @@ impl Waiting {
         let verdict = match right {
             Some(pair) => {
                 // Before anybody is told, so that the next request knows it.
-                shared.publish(pair, Instant::now());
+                shared.publish(pair, &job.tenant, Instant::now());
                 Verdict::Right
             }
             None => Verdict::Wrong,
