@@ -2,8 +2,8 @@
 //!
 //! A shard asks first whether the pair of user and password is known to be right ([`PasswordChecks::is_verified`]), which
 //! takes a hash. If it is not, it submits a check and looks from time to time whether that is done. Two threads of low
-//! priority check one pair after the other, in turn for each tenant and each of its clients ([`queue`]), and publish those that are right
-//! for all shards. Nothing here keeps a password for longer than its check.
+//! priority check one pair after the other, in turn for each tenant and each of its clients (`queue`), and publish those
+//! that are right for all shards. Nothing here keeps a password for longer than its check.
 
 // Everything in here processes input of peers.
 #![cfg_attr(
