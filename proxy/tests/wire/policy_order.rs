@@ -172,7 +172,7 @@ on_every_pair! {
     fn a_refusal_is_the_same_in_every_form_of_a_request(pair) {
         let (app, signer) = (origin(), Signer::p256());
         let rows = refusals();
-        assert_eq!(rows.len(), 9);
+        assert_eq!(rows.len(), 10);
         for row in rows {
             let [what, plain, http_1_0, head, expect, upgrade, grpc] = row[..] else { panic!("{row:?}") };
             let fields = refusing(what, &signer);
